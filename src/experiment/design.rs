@@ -142,7 +142,25 @@ impl<'a> Bench<'a> {
     /// One idle window: target performance undisturbed. `None` when it was
     /// dropped or read nothing positive.
     pub fn idle(&mut self, subject: usize) -> Result<Option<f64>, WindowError> {
-        let reading = self.window(subject, Arm::Idle, TargetState::Running, true)?;
+        self.short_idle(subject, Duration::MAX)
+    }
+
+    /// The same in a window of `longest` at most.
+    pub fn short_idle(
+        &mut self,
+        subject: usize,
+        longest: Duration,
+    ) -> Result<Option<f64>, WindowError> {
+        let request = WindowRequest {
+            subject,
+            arm: Arm::Idle,
+            target: TargetState::Running,
+            read_target: true,
+            settle: self.subjects[subject].settle,
+            length: window_length(&self.subjects[subject], self.stretch).min(longest),
+        };
+        self.last = Some((subject, request.arm, request.target));
+        let reading = self.take(&request)?;
         let value = reading.performance.filter(|p| p.is_finite() && *p > 0.0);
         if value.is_some() && self.clean(&reading) {
             self.kept += 1;
@@ -301,7 +319,12 @@ impl<'a> Bench<'a> {
             },
             length: window_length(facts, self.stretch),
         };
-        let reading = self.executor.window(&request)?;
+        self.take(&request)
+    }
+
+    /// Takes a window, and keeps the books on what was stolen.
+    fn take(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+        let reading = self.executor.window(request)?;
         if reading.steal.is_finite() {
             let length = request.length.as_secs_f64();
             self.seconds += length;

@@ -121,6 +121,43 @@ fn windows_that_nobody_compares_are_not_read() {
     assert!(in_windows > 16, "{in_windows}");
 }
 
+/// What is counted 150 times a second has windows of 1.3 s, of which three took a seventh of 30 s.
+#[test]
+fn the_baseline_of_a_slow_count_takes_its_share_of_the_budget() {
+    let idle = |played| {
+        let mut subjects = subjects();
+        for subject in &mut subjects {
+            subject.window = Duration::from_millis(1300);
+            subject.sequence = Some(Sequence {
+                number: 0,
+                period: Duration::from_micros(500),
+                skip: 2,
+                least_skip: 2,
+                read: 6,
+                slices: true,
+                takes_time: false,
+            });
+        }
+        let mut mock = MockExecutor::new(&subjects, &responses(), 1);
+        mock.plays = played;
+        mock.baseline = 150.0;
+        measure(&mut mock, &subjects, &tolerated(30), &mut ());
+        let idle = mock.log.iter().take_while(|it| it.arm == Arm::Idle);
+        idle.map(|it| it.length).collect::<Vec<Duration>>()
+    };
+    let (in_blocks, in_windows) = (idle(true), idle(false));
+    let total: Duration = in_blocks.iter().sum();
+    assert!(in_blocks.len() >= 3, "{in_blocks:?}");
+    assert!(total <= Duration::from_millis(1200), "{in_blocks:?}");
+    // Windows that are compared hold what they have to.
+    assert!(
+        in_windows
+            .iter()
+            .all(|length| *length >= Duration::from_millis(1300)),
+        "{in_windows:?}"
+    );
+}
+
 #[test]
 fn a_steady_target_keeps_its_windows() {
     let subjects = subjects();

@@ -28,17 +28,35 @@ impl Run<'_, '_> {
     /// Measures the baseline, the noise, and how long a window of this metric
     /// takes.
     pub(super) fn baseline(&mut self) -> Result<(), WindowError> {
-        self.idle_windows(IDLE_MOST, IDLE_SHARE)?;
+        self.idle_windows(IDLE_MOST, IDLE_SHARE, self.longest_idle())?;
         self.log.first_idle = self.log.idle.len();
         Ok(())
+    }
+
+    /// Longest window of the baseline. Of a metric that counts slowly and is measured in blocks
+    /// the fewest windows fit into the time, though they hold less than those that are compared.
+    fn longest_idle(&self) -> Duration {
+        let sequences = self
+            .queue
+            .subjects
+            .iter()
+            .filter_map(|it| it.sequence.as_ref());
+        let part = self.settings.budget.mul_f64(IDLE_SHARE) / IDLE_FEWEST as u32;
+        match sequences.map(|it| it.period).max() {
+            // What can only be read once in a window is played in whole windows.
+            Some(period) if self.bench.plays() => part.max(period),
+            _ => Duration::MAX,
+        }
     }
 
     /// Looks longer at a target whose windows differ, where any are to be compared: blocks of
     /// sequences have lengths of their own.
     pub(super) fn lengthen_windows(&mut self) -> Result<(), WindowError> {
-        let windows = self.sequences.is_empty() || !self.kept_for_slow().is_zero();
+        let first = self.queue.window(&self.queue.subjects[0]);
+        let windows = self.sequences.is_empty()
+            || !self.kept_for_slow().is_zero() && first <= self.longest_idle();
         if windows && self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
-            self.idle_windows(RESTLESS_MOST, RESTLESS_SHARE)?;
+            self.idle_windows(RESTLESS_MOST, RESTLESS_SHARE, Duration::MAX)?;
             let warning = self.lengthen();
             self.warnings.extend(warning);
             self.log.first_idle = self.log.idle.len();
@@ -46,10 +64,15 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn idle_windows(&mut self, most: usize, share: f64) -> Result<(), WindowError> {
+    fn idle_windows(
+        &mut self,
+        most: usize,
+        share: f64,
+        longest: Duration,
+    ) -> Result<(), WindowError> {
         let share = self.settings.budget.mul_f64(share);
         let first = &self.queue.subjects[0];
-        let asked = first.settle + self.queue.window(first);
+        let asked = first.settle + self.queue.window(first).min(longest);
         for taken in self.log.idle.len()..most {
             let before = self.bench.now();
             if taken >= IDLE_FEWEST && self.elapsed() >= share {
@@ -58,7 +81,7 @@ impl Run<'_, '_> {
             if self.left() <= asked.max(self.queue.natural) {
                 break;
             }
-            match self.bench.idle(0) {
+            match self.bench.short_idle(0, longest) {
                 Ok(Some(value)) => {
                     let at = self.elapsed();
                     self.log.push_idle(value, at);
