@@ -6,8 +6,10 @@ usage: python3 scripts/fits-for-real [OPTIONS]
 For each program, `jostle provision --shares-cpus` says from its profile how many copies
 keep each QoS on this machine. Then copies are run for real, one more each time, spread
 over the two CPUs in turn, and `jostle pairs` measures what each of them keeps of its
-speed alone. So many copies fit as leave the slowest of them its QoS. That is compared for
-the QoS of --qos one by one, and for every whole percent from the least of them to 95.
+speed alone. So many copies fit as leave the slowest of them its QoS; by the ends of its 95 %
+interval, between so many and so many. That is compared for the QoS of --qos one by one, and
+for every whole percent from the least of them to 95: a prediction within one copy of what
+may be so is right.
 
 The programs are those of scripts/recordings; their profiles must be of this machine
 (scripts/record --only NAMES --out DIR).
@@ -67,7 +69,8 @@ def predicted(args, name, qos):
 
 
 def kept(args, name, count, applications, metrics):
-    """What each of `count` copies keeps of its speed alone, percent; None where that failed."""
+    """What each of `count` copies keeps of its speed alone, percent, with the ends of its 95 %
+    interval; None where that failed."""
     out = os.path.join(applications.work, "copies.json")
     told = [args.jostle, "pairs", "--same-cpu", "--cpus", ",".join(map(str, args.cpus)), "--out", out]
     told += ["--budget", f"{args.seconds}s", "--half-width", "0.5"]
@@ -97,7 +100,8 @@ def kept(args, name, count, applications, metrics):
         if "value" not in performance:
             say(f"{count} x {name}: {performance.get('unavailable')}")
             return None
-        found.append(100 * performance["value"])
+        low, high = performance["ci95"]
+        found.append(tuple(100 * one for one in (performance["value"], low, high)))
     return found
 
 
@@ -109,11 +113,20 @@ def fitting(slowest, qos):
     return fits, fits == max(slowest) and fits > 0
 
 
-def verdict(copies, fits, more):
-    """Whether `copies` are within one of those that fit; None where `more` than `fits` may."""
-    if more and fits - copies <= 1:
+def possible(slowest, qos):
+    """How many copies fit, by what the slowest of each number keeps, and by the ends of the
+    intervals; and whether more may fit."""
+    point, low, high = (
+        fitting({count: kept[end] for count, kept in slowest.items()}, qos) for end in range(3)
+    )
+    return point[0], low[0], high[0], high[1]
+
+
+def verdict(copies, low, high, more):
+    """Whether `copies` are within one of those that fit, `low` to `high`; None where `more` may."""
+    if more and high - copies <= 1:
         return None
-    return abs(copies - fits) <= 1
+    return low - 1 <= copies <= high + 1
 
 
 def main():
@@ -127,10 +140,21 @@ def main():
     parser.add_argument("--self-test", action="store_true", help="check the arithmetic, without jostle, and stop")
     args = parser.parse_args()
     if args.self_test:
-        told = {(4, 4, False): True, (2, 4, False): False, (5, 4, False): True, (8, 6, True): None, (4, 6, True): False}
+        told = {
+            (4, 4, 4, False): True,
+            (2, 4, 4, False): False,
+            (5, 4, 4, False): True,
+            (8, 6, 6, True): None,
+            (4, 6, 6, True): False,
+            (4, 2, 4, False): True,
+            (6, 2, 4, False): False,
+        }
         wrong = [case for case, right in told.items() if verdict(*case) is not right]
         if [fitting({1: 100.0, 2: 90.0, 3: 48.0}, one) for one in (95, 60, 40)] != [(1, False), (2, False), (3, True)]:
             wrong.append("fitting")
+        kept_by = {1: (100.0, 100.0, 100.0), 2: (50.0, 47.0, 53.0), 3: (30.0, 28.0, 32.0)}
+        if [possible(kept_by, one) for one in (48, 51, 20)] != [(2, 1, 2, False), (1, 1, 2, False), (3, 3, 3, True)]:
+            wrong.append("possible")
         sys.exit(f"fits-for-real: wrong: {wrong}" if wrong else 0)
     try:
         allowed = sorted(os.sched_getaffinity(0))
@@ -167,29 +191,31 @@ def main():
                 continue
             told = {one: predicted(args, name, one) for one in qos}
             most = min(args.most, max(copies for copies, _, _ in told.values()) + 2)
-            slowest, metrics = {1: 100.0}, {}
+            slowest, metrics = {1: (100.0, 100.0, 100.0)}, {}
             for count in range(2, most + 1):
                 found = kept(args, name, count, applications, metrics)
                 if found is None:
                     break
                 slowest[count] = min(found)
-                say(f"{count} x {name}: {' '.join(f'{one:.0f}' for one in found)} % of alone")
-                if slowest[count] < min(qos):
+                each = " ".join(f"{one:.0f} ({low:.0f}–{high:.0f})" for one, low, high in found)
+                say(f"{count} x {name}: {each} % of alone")
+                if slowest[count][2] < min(qos):
                     break
             for one in qos:
-                fits, more = fitting(slowest, one)
+                fits, least, most_of_all, more = possible(slowest, one)
                 copies, low, high = told[one]
-                verdicts.append(verdict(copies, fits, more))
-                rows.append(f"| {name} | {one:g} % | {copies} ({low}–{high}) | {fits}{' or more' if more else ''} |")
+                verdicts.append(verdict(copies, least, most_of_all, more))
+                real = f"{fits} ({least}–{most_of_all}{' or more' if more else ''})"
+                rows.append(f"| {name} | {one:g} % | {copies} ({low}–{high}) | {real} |")
             percents = range(math.ceil(min(qos)), HIGHEST_QOS + 1)
-            judged = [verdict(predicted(args, name, one)[0], *fitting(slowest, one)) for one in percents]
+            judged = [verdict(predicted(args, name, one)[0], *possible(slowest, one)[1:]) for one in percents]
             right, decided = judged.count(True), len(judged) - judged.count(None)
             totals.append(f"{name}: within one copy at {right} of {decided} QoS from {percents[0]} to {percents[-1]} %")
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
         applications.clean()
-    print("| program | QoS | copies that fit, predicted (95 %) | for real |\n|---|---|---|---|")
+    print("| program | QoS | copies that fit, predicted (95 %) | for real (95 %) |\n|---|---|---|---|")
     print("\n".join(rows))
     print(f"\n{verdicts.count(True)} within one copy, {verdicts.count(False)} not, {verdicts.count(None)} not decided")
     print("\n".join(totals))
