@@ -46,7 +46,7 @@ pub struct Left {
 
 /// What the source of `resource` leaves behind on the CPU of the calling thread after
 /// `slice`, for who runs there for `turn`; `None` for sources that have no such bound.
-/// A bound above the share `matters` (0–1) of a slice is looked into longer. Takes 0.05 to
+/// A bound above the share `enough` (0–1) of a slice is looked into longer. Takes 0.05 to
 /// 0.4 s, up to 1.2 s where it is.
 ///
 /// # Errors
@@ -56,12 +56,12 @@ pub fn left_behind(
     env: &Environment,
     slice: Duration,
     turn: Duration,
-    matters: f64,
+    enough: f64,
 ) -> Option<Result<Left, Failure>> {
     let look = Look {
         slice,
         turn,
-        matters,
+        enough,
     };
     Some(match resource {
         Resource::L1d => lines(env),
@@ -149,7 +149,8 @@ fn longer(evict: impl Fn(), walk: impl Fn() -> f64) -> f64 {
 struct Look {
     slice: Duration,
     turn: Duration,
-    matters: f64,
+    /// Share of the slice.
+    enough: f64,
 }
 
 impl Look {
@@ -158,7 +159,7 @@ impl Look {
         let share = if rounds < ROUNDS {
             NARROW
         } else {
-            NARROW.max(self.matters)
+            NARROW.max(self.enough)
         };
         most <= share * self.slice.as_nanos() as f64
     }
@@ -303,10 +304,10 @@ mod tests {
 
     #[test]
     fn a_bound_is_looked_into_until_it_says_enough() {
-        let look = |matters| Look {
+        let look = |enough| Look {
             slice: SLICE,
             turn: TURN,
-            matters,
+            enough,
         };
         // 2 % of the slice are 1.6 µs, 5 % are 4 µs.
         assert!(look(0.05).is_enough(1500.0, 1));
@@ -350,7 +351,7 @@ mod tests {
         let look = Look {
             slice: SLICE,
             turn: TURN,
-            matters: 0.05,
+            enough: 0.05,
         };
         for microseconds in [0, 40] {
             let by = Duration::from_micros(microseconds);

@@ -2,6 +2,7 @@
 //! behind at the end of a slice is over so soon that it can cost nobody enough to
 //! matter, as it shows on the CPU itself.
 
+use super::queue::CAUSED_LINE;
 use super::settings::Halves;
 use crate::inject::WorkerPlan;
 use crate::sys::cpus::set_affinity;
@@ -53,11 +54,12 @@ pub(super) fn settle(
     virtual_machine: bool,
 ) -> Vec<Bounded> {
     let mut settled = Vec::new();
+    let enough = enough(halves, matters, (slice, turn));
     ready.retain(|(resource, plan)| {
         if virtual_machine && *resource == GAUGE {
             return true;
         }
-        let Some(Ok(left)) = left(*resource, plan, (slice, turn), matters) else {
+        let Some(Ok(left)) = left(*resource, plan, (slice, turn), enough) else {
             return true;
         };
         let bounded = Bounded {
@@ -67,7 +69,7 @@ pub(super) fn settle(
             slice,
             turn,
         };
-        let known = bounded.decides(halves, matters);
+        let known = bounded.left.nanoseconds <= enough * slice.as_nanos() as f64;
         if known {
             settled.push(bounded);
         }
@@ -76,13 +78,25 @@ pub(super) fn settle(
     settled
 }
 
+/// What may be left behind without mattering to any of `halves`, as a share of the slice: to
+/// the target in its turns, and to the source in its shorter slices.
+fn enough(halves: Halves, matters: f64, (slice, turn): (Duration, Duration)) -> f64 {
+    let target = CLEARLY * matters * turn.div_duration_f64(slice);
+    let source = 1.0 - CAUSED_LINE;
+    match halves {
+        Halves::Both => target.min(source),
+        Halves::Tolerated => target,
+        Halves::Caused => source,
+    }
+}
+
 /// What the source of `plan` leaves behind on its first CPU; `None` where it does not
 /// take turns with the target, or where that has no bound.
 fn left(
     resource: Resource,
     plan: &WorkerPlan,
     (slice, turn): (Duration, Duration),
-    matters: f64,
+    enough: f64,
 ) -> Option<Result<Left, String>> {
     let cpu = *plan.placement.cpus.first()?;
     if plan.placement.mode != PlacementMode::SameCpu || plan.config.slices.is_none() {
@@ -93,7 +107,7 @@ fn left(
     std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             set_affinity(0, &[cpu]).map_err(|error| error.to_string())?;
-            let left = left_behind(resource, environment, slice, turn, matters);
+            let left = left_behind(resource, environment, slice, turn, enough);
             left.transpose().map_err(|failure| failure.0)
         });
         let found = measuring.join().expect("measuring does not panic");
@@ -105,14 +119,6 @@ impl Bounded {
     /// Most that is lost in a turn of `length`, 0–1.
     fn share(&self, length: Duration) -> f64 {
         (self.left.nanoseconds / length.as_nanos() as f64).min(1.0)
-    }
-
-    /// Whether what is left behind is too little to matter to all of `halves`.
-    fn decides(&self, halves: Halves, matters: f64) -> bool {
-        let target = self.share(self.turn) <= CLEARLY * matters;
-        // The source in its shorter slices.
-        let source = self.share(self.slice) <= matters;
-        target && (source || halves == Halves::Tolerated)
     }
 
     /// The bound on the target's loss.
@@ -431,11 +437,15 @@ mod tests {
 
     #[test]
     fn what_the_source_may_lose_in_its_short_slices_has_to_be_known_too() {
-        let decides = |microseconds, halves| bounded(microseconds).decides(halves, 0.05);
-        assert!(decides(4.0, Halves::Both) && decides(4.0, Halves::Caused));
-        // 1.5 % of the target's turn, 6 % of the slice.
-        assert!(!decides(6.0, Halves::Both) && !decides(6.0, Halves::Caused));
-        assert!(decides(6.0, Halves::Tolerated) && !decides(12.0, Halves::Tolerated));
+        let turns = (Duration::from_micros(100), Duration::from_micros(400));
+        let enough = |halves, qos: f64| (enough(halves, 1.0 - qos, turns) * 1e3).round() / 1e3;
+        // 10 µs of the target's turn are half of 5 %; 5 µs of the slice are 5 %.
+        assert_eq!(enough(Halves::Tolerated, 0.95), 0.1);
+        assert_eq!(enough(Halves::Both, 0.95), 0.05);
+        assert_eq!(enough(Halves::Both, 0.99), 0.02);
+        // What the source may lose does not depend on what the target may.
+        assert_eq!(enough(Halves::Both, 0.8), 0.05);
+        assert_eq!(enough(Halves::Caused, 0.99), 0.05);
         // Only what was asked for is said.
         let caused = bounded(4.0).entry(Halves::Caused, None);
         assert!(caused.tolerated.is_none() && caused.curve.is_empty());

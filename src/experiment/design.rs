@@ -151,15 +151,8 @@ impl<'a> Bench<'a> {
         subject: usize,
         longest: Duration,
     ) -> Result<Option<f64>, WindowError> {
-        let request = WindowRequest {
-            subject,
-            arm: Arm::Idle,
-            target: TargetState::Running,
-            read_target: true,
-            settle: self.subjects[subject].settle,
-            length: window_length(&self.subjects[subject], self.stretch).min(longest),
-        };
-        self.last = Some((subject, request.arm, request.target));
+        let mut request = self.next_window(subject, Arm::Idle, TargetState::Running, true);
+        request.length = request.length.min(longest);
         let reading = self.take(&request)?;
         let value = reading.performance.filter(|p| p.is_finite() && *p > 0.0);
         if value.is_some() && self.clean(&reading) {
@@ -303,10 +296,22 @@ impl<'a> Bench<'a> {
         target: TargetState,
         read_target: bool,
     ) -> Result<WindowReading, WindowError> {
+        let request = self.next_window(subject, arm, target, read_target);
+        self.take(&request)
+    }
+
+    /// The window that comes after the last one.
+    fn next_window(
+        &mut self,
+        subject: usize,
+        arm: Arm,
+        target: TargetState,
+        read_target: bool,
+    ) -> WindowRequest {
         let facts = &self.subjects[subject];
         let held = self.last == Some((subject, arm, target));
         self.last = Some((subject, arm, target));
-        let request = WindowRequest {
+        WindowRequest {
             subject,
             arm,
             target,
@@ -318,8 +323,7 @@ impl<'a> Bench<'a> {
                 _ => facts.settle,
             },
             length: window_length(facts, self.stretch),
-        };
-        self.take(&request)
+        }
     }
 
     /// Takes a window, and keeps the books on what was stolen.
