@@ -145,11 +145,11 @@ fn longer(evict: impl Fn(), walk: impl Fn() -> f64) -> f64 {
     (middle(&mut cold) - warm).max(0.0)
 }
 
-/// How long what is looked at.
+/// Turns in which a bound is found, and when it says enough.
 struct Look {
     slice: Duration,
     turn: Duration,
-    /// Share of the slice.
+    /// Share of the slice (0–1).
     enough: f64,
 }
 

@@ -20,15 +20,7 @@ const BESIDE: [usize; 2] = [4, 5];
 /// Three sources that take turns with the target, one of a disk, and two that evict, in
 /// blocks of 65 ms.
 fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
-    let sliced = Sequence {
-        number: 0,
-        period: Duration::from_micros(500),
-        skip: 2,
-        least_skip: 2,
-        read: 6,
-        slices: true,
-        takes_time: false,
-    };
+    let sliced = crate::playing::sequence(0, false);
     let beside = Sequence {
         number: 2,
         skip: 80,

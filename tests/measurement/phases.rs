@@ -5,8 +5,8 @@ use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
 use crate::mock::Weather;
+use crate::playing::sequence;
 use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::WindowError;
 use jostle::experiment::executor::WindowRequest;
@@ -94,15 +94,7 @@ fn short_turns_make_windows_longer_and_are_said() {
 fn windows_that_nobody_compares_are_not_read() {
     let mut subjects = subjects();
     for subject in &mut subjects {
-        subject.sequence = Some(Sequence {
-            number: 0,
-            period: Duration::from_micros(500),
-            skip: 2,
-            least_skip: 2,
-            read: 6,
-            slices: true,
-            takes_time: false,
-        });
+        subject.sequence = Some(sequence(0, false));
     }
     let idle = |plays| {
         let mut mock = MockExecutor::new(&subjects, &responses(), 1);
@@ -128,15 +120,7 @@ fn the_baseline_of_a_slow_count_takes_its_share_of_the_budget() {
         let mut subjects = subjects();
         for subject in &mut subjects {
             subject.window = Duration::from_millis(1300);
-            subject.sequence = Some(Sequence {
-                number: 0,
-                period: Duration::from_micros(500),
-                skip: 2,
-                least_skip: 2,
-                read: 6,
-                slices: true,
-                takes_time: false,
-            });
+            subject.sequence = Some(sequence(0, false));
         }
         let mut mock = MockExecutor::new(&subjects, &responses(), 1);
         mock.plays = played;
@@ -150,6 +134,7 @@ fn the_baseline_of_a_slow_count_takes_its_share_of_the_budget() {
     assert!(in_blocks.len() >= 3, "{in_blocks:?}");
     assert!(total <= Duration::from_millis(1200), "{in_blocks:?}");
     // Windows that are compared hold what they have to.
+    assert!(in_windows.len() >= 3, "{in_windows:?}");
     assert!(
         in_windows
             .iter()

@@ -4,8 +4,8 @@
 use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
+use crate::playing::sequence;
 use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Halves;
@@ -29,15 +29,7 @@ fn subjects() -> Vec<Subject> {
         stoppable: true,
         probe_endpoints: &[100.0],
         probes: false,
-        sequence: Some(Sequence {
-            number: 0,
-            period: Duration::from_micros(500),
-            skip: 2,
-            least_skip: 2,
-            read: 6,
-            slices: true,
-            takes_time: false,
-        }),
+        sequence: Some(sequence(0, false)),
     };
     SOURCES.map(subject).into()
 }
@@ -108,7 +100,7 @@ fn costs_are_found_and_their_intervals_cover() {
     // one control.
     assert!(inside * 100 >= all * 86, "{inside} of {all} intervals");
     assert!(plain * 100 >= seeds as usize * 85, "{plain} of {seeds}");
-    // 120 of these 200.
+    // 120 of 200 by seeds 0 to 199.
     assert!(seen * 100 >= seeds as usize * 40, "{seen} of {seeds}");
     assert!(false_costs <= 8, "{false_costs} of {}", 2 * seeds);
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
