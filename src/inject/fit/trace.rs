@@ -14,6 +14,13 @@ pub struct Io {
     pub bytes: u32,
 }
 
+impl Io {
+    /// The byte behind its last; `None` where no device can be so large.
+    fn end(&self) -> Option<u64> {
+        self.offset.checked_add(u64::from(self.bytes))
+    }
+}
+
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -277,7 +284,7 @@ fn fio(line: &str) -> Option<(String, Io)> {
         bytes,
     };
     // 2 discards.
-    (direction < 2).then(|| ("fio".to_string(), io))
+    (direction < 2 && io.end().is_some()).then(|| ("fio".to_string(), io))
 }
 
 /// `kind` is what the kernel calls rwbs; discards and flushes move nothing.
@@ -288,14 +295,15 @@ fn io(at_us: f64, kind: &str, sector: &str, sectors: &str) -> Option<Io> {
         return None;
     }
     let sectors: u64 = sectors.parse().ok()?;
-    let bytes = u32::try_from(sectors * SECTOR).ok()?;
+    let bytes = u32::try_from(sectors.checked_mul(SECTOR)?).ok()?;
     let offset = sector.parse::<u64>().ok()?.checked_mul(SECTOR)?;
-    (bytes > 0 && at_us.is_finite()).then_some(Io {
+    let io = Io {
         at_us,
         write,
         offset,
         bytes,
-    })
+    };
+    (bytes > 0 && at_us.is_finite() && io.end().is_some()).then_some(io)
 }
 
 #[cfg(test)]
@@ -346,6 +354,31 @@ mod tests {
         assert_eq!(trace.stretches[0].len(), 2);
         assert_eq!(trace.stretches[0][1].offset, 4096);
         assert!(read("0, 73000, 0, 4096\n", None, None).is_err());
+    }
+
+    #[test]
+    fn what_no_device_can_hold_is_no_io() {
+        let bio = |sector: u64, sectors: u64| {
+            format!("dd-1 [001] ..... 1.0: block_bio_queue: 8,0 R {sector} + {sectors} [dd]\n")
+        };
+        let blktrace =
+            |sector: u64, sectors: u64| format!("8,0 0 1 0.5 7 Q R {sector} + {sectors} [dd]\n");
+        let fio = |offset: u64| format!("0, 73000, 0, 4096, {offset}, 0\n");
+        let is_io = |line: String| match read(&line, None, None) {
+            Ok(trace) => trace.stretches[0].len() == 1,
+            Err(error) => {
+                assert_eq!(error, TraceError::Unrecognized, "{line}");
+                false
+            }
+        };
+        assert!(is_io(bio(8, 8)) && is_io(blktrace(8, 8)) && is_io(fio(8)));
+        // Bytes, place and end that are more than 64 bits can hold.
+        for (sector, sectors) in [(8, 1 << 55), (1 << 55, 8), ((1 << 55) - 1, 8)] {
+            assert!(!is_io(bio(sector, sectors)), "{sector} {sectors}");
+            assert!(!is_io(blktrace(sector, sectors)), "{sector} {sectors}");
+        }
+        assert!(!is_io(fio(u64::MAX - 4095)));
+        assert!(is_io(fio(u64::MAX - 4096)));
     }
 
     #[test]
