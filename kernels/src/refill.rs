@@ -28,7 +28,7 @@ const PASSES: u64 = 4;
 const TURNS: usize = 40;
 /// Rounds in which a bound may become as narrow as [`NARROW`], and all that there are where it
 /// says too little by then.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 2;
 const MOST_ROUNDS: usize = 15;
 /// Share of a slice below which a bound is good enough.
 const NARROW: f64 = 0.02;

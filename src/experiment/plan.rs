@@ -239,26 +239,30 @@ impl<'a> Plan<'a> {
             expected_percent: (1.0 - request.share) * 100.0,
         });
         let mut workers = request.plans(machine, period);
-        if request.any_resources && !request.spares_target() {
-            let matters = 1.0 - request.settings.qos;
-            let turns = request.turns(period);
-            let virtual_machine = machine.hypervisor.is_some();
-            let halves = request.settings.halves;
-            workers.bounded =
-                bounds::settle(&mut workers.ready, turns, matters, halves, virtual_machine);
-        }
-        let warnings = [machine_file(&mut request, &workers), missed];
-        let cpu = slices.and(request.target_cpus.first());
         let online = machine.cpus.len();
+        let limited = request.settings.is_limited();
+        let ask = |cpu| match limited {
+            true => turns::unmeasured(
+                online,
+                "it takes a source that never rests, which --floor and --max-intensity do not \
+                 allow",
+            ),
+            false => turns::measure(cpu, online),
+        };
+        let own = slices.and(request.target_cpus.first()).copied();
+        let scheduler = std::thread::scope(|scope| {
+            // All CPUs have the same scheduler.
+            let meanwhile = own.and(beside(&request));
+            let asking = meanwhile.map(|other| scope.spawn(move || ask(other)));
+            settle(&mut workers, machine, &request, period);
+            match asking {
+                Some(asking) => Some(asking.join().expect("asking does not panic")),
+                None => own.map(ask),
+            }
+        });
+        let warnings = [machine_file(&mut request, &workers), missed];
         Ok(Plan {
-            scheduler: cpu.map(|cpu| match request.settings.is_limited() {
-                true => turns::unmeasured(
-                    online,
-                    "it takes a source that never rests, which --floor and --max-intensity do \
-                     not allow",
-                ),
-                false => turns::measure(*cpu, online),
-            }),
+            scheduler,
             workers,
             machine,
             request,
@@ -288,6 +292,31 @@ impl<'a> Plan<'a> {
         self.slices
             .map_or(slice::PERIODS[0], |choice| choice.period)
     }
+}
+
+/// A CPU on which something may be tried while the target's is looked at.
+fn beside(request: &Request) -> Option<usize> {
+    let mut allowed = request.limits.cpus.iter();
+    let free = |cpu: &&usize| {
+        !request.target_cpus.contains(cpu)
+            && !request.cpu_choice.reach.contains(cpu)
+            && !request.generator().contains(cpu)
+    };
+    allowed.find(free).copied()
+}
+
+/// Finds out which of `workers` need no measuring.
+fn settle(workers: &mut Plans, machine: &Machine, request: &Request, period: Duration) {
+    if !request.any_resources || request.spares_target() {
+        return;
+    }
+    workers.bounded = bounds::settle(
+        &mut workers.ready,
+        request.turns(period),
+        1.0 - request.settings.qos,
+        request.settings.halves,
+        machine.hypervisor.is_some(),
+    );
 }
 
 /// Removes from the calibration what does not hold for `workers`; what is to be said

@@ -30,8 +30,10 @@ use std::time::Instant;
 /// Longest a worker may take to make itself ready: it writes its buffers and
 /// its scratch file.
 const READY: Duration = Duration::from_secs(60);
-/// Taken once to learn how fast memory can be had.
+/// Taken once to learn how fast memory can be had, after a part of it that may say that there
+/// is no time for it anyway.
 const FILL_SAMPLE_BYTES: f64 = (128u64 << 20) as f64;
+const FILL_PART: f64 = 0.25;
 /// Filling that takes longer than this is tried a second time, warm, if the
 /// first takes at most this share of the budget: the other resources want
 /// theirs.
@@ -394,6 +396,11 @@ fn fill_time(
     let budget = settings.budget;
     let all = group.plan.config.environment.memory_headroom_bytes as f64;
     let part = (FILL_SAMPLE_BYTES / all).min(settings.max_intensity / 100.0);
+    let little = part * FILL_PART;
+    let first = take(group, little, SAMPLE_PATIENCE)?.div_f64(little);
+    if first > budget {
+        return Ok(first);
+    }
     let first = take(group, part, SAMPLE_PATIENCE)?.div_f64(part);
     if first < SLOW_FILL || settings.is_limited() || first > budget.mul_f64(FIRST_FILL_SHARE) {
         return Ok(first);

@@ -294,7 +294,8 @@ fn the_last_of_the_time_goes_to_verdicts_that_can_be_had() {
             wrong += u32::from(outcome.entry.sensitive == Some(kept > 0.95));
         }
     }
-    // 236 where all of the time is shared in the same way, 273 as it is.
-    assert!(decided >= 255, "{decided} of 560");
+    // 236 where all of the time is shared in the same way, 308 as it is.
+    println!("{decided} of 560 decided, {wrong} wrong");
+    assert!(decided >= 285, "{decided} of 560");
     assert!(wrong <= 4, "{wrong} of {decided}");
 }

@@ -254,8 +254,8 @@ impl Run<'_, '_> {
         let milliseconds = turn.as_secs_f64() * 1e3;
         if turn > LONGEST_TURN {
             return format!(
-                "two busy threads took turns of {milliseconds:.0} ms on the target's CPU, too \
-                 long to be told from a process that is alone"
+                "two busy threads took turns of {milliseconds:.0} ms here, too long to be told \
+                 from a process that is alone"
             );
         }
         format!(
