@@ -252,7 +252,7 @@ impl<'a> Plan<'a> {
         let own = slices.and(request.target_cpus.first()).copied();
         let scheduler = std::thread::scope(|scope| {
             // All CPUs have the same scheduler.
-            let meanwhile = own.and(beside(&request));
+            let meanwhile = own.and(another_cpu(&request));
             let asking = meanwhile.map(|other| scope.spawn(move || ask(other)));
             settle(&mut workers, machine, &request, period);
             match asking {
@@ -295,7 +295,7 @@ impl<'a> Plan<'a> {
 }
 
 /// A CPU on which something may be tried while the target's is looked at.
-fn beside(request: &Request) -> Option<usize> {
+fn another_cpu(request: &Request) -> Option<usize> {
     let mut allowed = request.limits.cpus.iter();
     let free = |cpu: &&usize| {
         !request.target_cpus.contains(cpu)
