@@ -202,18 +202,13 @@ fn an_interrupted_sequence_goes_on_where_it_stopped() {
     assert!(readings.pairs.len() > 50, "{}", readings.pairs.len());
     let (_, mut again) = playing(&responses, 70);
     let whole = go_on(&mut again, &subjects, &settings(6, 7), &readings, &mut ());
-    let level = |measured: &Measured| {
-        let curve = &measured.subjects[0].entry.curve;
-        curve.iter().map(|point| point.windows).sum::<u64>()
+    let all = |measured: &Measured| {
+        let curves = measured.subjects.iter().map(|it| &it.entry.curve);
+        curves.flatten().map(|point| point.windows).sum::<u64>()
     };
     let (_, mut alone) = playing(&responses, 70);
     let alone = run(&mut alone, &subjects, &settings(6, 7));
-    assert!(
-        level(&whole) > level(&alone),
-        "{} {}",
-        level(&whole),
-        level(&alone)
-    );
+    assert!(all(&whole) > all(&alone), "{} {}", all(&whole), all(&alone));
     let [lost, ..] = loss(&whole, 0);
     assert!((lost - 0.2).abs() < 0.02, "{lost}");
 }
