@@ -29,9 +29,23 @@ pub fn root() -> &'static Path {
 /// While it is held no other test measures or loads the machine: a lock between
 /// processes too, for runners that start one per test.
 pub fn alone() -> Flock<File> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-    let file = File::create(path).expect("the folder for tests takes a file");
-    Flock::lock(file, FlockArg::LockExclusive).expect("the lock can be had")
+    locked(FlockArg::LockExclusive)
+}
+
+/// While it is held no test is [`alone`]; others that judge no speed may run beside it.
+pub fn beside_others() -> Flock<File> {
+    locked(FlockArg::LockShared)
+}
+
+fn locked(how: FlockArg) -> Flock<File> {
+    let lock = |name: &str, how: FlockArg| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let file = File::create(path).expect("the folder for tests takes a file");
+        Flock::lock(file, how).expect("the lock can be had")
+    };
+    // Who waits to be alone lets no other in.
+    let _turn = lock("next-at-a-time.lock", FlockArg::LockExclusive);
+    lock("one-at-a-time.lock", how)
 }
 
 #[track_caller]

@@ -25,7 +25,7 @@ const HELD: &str = "an unseen neighbour held the second-level cache";
 /// Measures `demo` on `resources` within `budget`, where `qos` percent of its speed count
 /// as kept.
 fn profile(demo: &str, resources: &str, budget: &str, qos: &str) -> Value {
-    let place = Place::new();
+    let place = Place::alone();
     let asked = [
         "profile",
         "--demo",
@@ -87,7 +87,7 @@ fn a_quiet_demo_is_not_sensitive() {
 
 #[test]
 fn a_lone_source_achieves_what_was_asked() {
-    let place = Place::new();
+    let place = Place::alone();
     let asked = [
         "run",
         "l1d",
@@ -106,7 +106,7 @@ fn a_lone_source_achieves_what_was_asked() {
 
 #[test]
 fn sources_are_listed_quickly() {
-    let place = Place::new();
+    let place = Place::alone();
     let listed = place.run(&["list", "--json"]).json();
     assert_eq!(
         listed.as_array().map(Vec::len),
@@ -140,7 +140,7 @@ fn kibibytes(pid: i32, key: &str) -> u64 {
 
 #[test]
 fn a_worker_costs_little_memory() {
-    let place = Place::new();
+    let place = Place::alone();
     let _running = place.start(&["run", "cpu-time", "--intensity", "10", "--for", "1000s"]);
     let worker = place.process_with(&["worker", "\"resource\":\"cpu-time\""]);
     sleep(Duration::from_millis(500));
@@ -235,7 +235,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
 
 #[test]
 fn a_switch_takes_effect_at_once() {
-    let _alone = Place::new();
+    let _alone = Place::alone();
     let sliced = Slices {
         period_ns: 500_000,
         share: Slices::DEFAULT_SHARE,
@@ -281,7 +281,7 @@ fn used_by(pid: u32, length: Duration) -> (f64, f64) {
 
 #[test]
 fn cpu_time_takes_no_more_than_it_says_and_never_rests_at_100() {
-    let _alone = Place::new();
+    let _alone = Place::alone();
     let machine = Machine::detect();
     let cpu = machine.allowed_cpus[0];
     jostle::workload::set_executable(JOSTLE);

@@ -19,7 +19,7 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn unknown_names_are_refused_with_the_known_ones() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let known = ["nope", "l2-capacity", "storage-bandwidth"];
     let budget = ["profile", "--demo", "quiet", "--budget", "4s"];
     let asked = [&budget[..], &["--resources", "l1d,nope"]].concat();
@@ -32,7 +32,7 @@ fn unknown_names_are_refused_with_the_known_ones() {
 
 #[test]
 fn numbers_out_of_bounds_are_refused() {
-    let place = Place::new();
+    let place = Place::beside_others();
     for intensity in ["101", "-1", "1e9", "nan", "inf"] {
         let asked = ["run", "l1d", "--intensity", intensity];
         place.refused(&asked, 2, &["--intensity", "0 to 100"]);
@@ -58,7 +58,7 @@ fn numbers_out_of_bounds_are_refused() {
 
 #[test]
 fn labels_have_a_key_and_a_value() {
-    let place = Place::new();
+    let place = Place::beside_others();
     for label in ["input", "=small", ""] {
         let asked = short(&["--demo", "quiet", "--label", label]);
         place.refused(&asked, 2, &["--label", "KEY=VALUE"]);
@@ -67,7 +67,7 @@ fn labels_have_a_key_and_a_value() {
 
 #[test]
 fn an_expression_without_a_group_is_refused() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let expected = ["--metric stdout:n=[0-9]+", "group", "for example"];
     for target in [vec!["--", "sleep", "1000"], vec!["--", "sh", "-c", PRINTER]] {
         let asked = [&["--metric", "stdout:n=[0-9]+"], &target[..]].concat();
@@ -79,7 +79,7 @@ fn an_expression_without_a_group_is_refused() {
 
 #[test]
 fn a_command_is_needed_and_only_one() {
-    let place = Place::new();
+    let place = Place::beside_others();
     place.refused(&short(&[]), 2, &["--pid", "--demo"]);
     place.refused(&short(&["--"]), 2, &["--pid", "--demo"]);
     let asked = short(&["--demo", "quiet", "--", "true"]);
@@ -91,7 +91,7 @@ fn a_command_is_needed_and_only_one() {
 
 #[test]
 fn processes_that_are_not_there_are_refused() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let asked = short(&["--pid", "99999999"]);
     place.refused(&asked, 2, &["--pid 99999999", "no such process"]);
     place.refused(&short(&["--pid", "self"]), 2, &["--pid"]);
@@ -124,7 +124,7 @@ fn mode(place: &Place, mode: u32) {
 
 #[test]
 fn processes_of_others_are_refused() {
-    let place = Place::new();
+    let place = Place::beside_others();
     mode(&place, 0o777);
     let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = stranger.id().to_string();
@@ -142,7 +142,7 @@ fn processes_of_others_are_refused() {
 
 #[test]
 fn an_unwritable_place_for_the_profile_is_refused_before_anything_starts() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let touch = ["--", "sh", "-c", "touch started; sleep 1000"];
     for out in ["/no/such/directory/p.json", "/proc/p.json", "."] {
         let asked = [&["--out", out], &touch[..]].concat();
@@ -158,7 +158,7 @@ fn an_unwritable_place_for_the_profile_is_refused_before_anything_starts() {
 
 #[test]
 fn memory_and_cpus_that_are_not_there_are_refused() {
-    let place = Place::new();
+    let place = Place::beside_others();
     for (flag, value, word) in [
         ("--memory-reserve", "10TiB", "give less"),
         ("--memory-reserve", "much", "--memory-reserve"),
@@ -176,7 +176,7 @@ fn memory_and_cpus_that_are_not_there_are_refused() {
 
 #[test]
 fn a_disk_that_cannot_be_pressed_on_gives_its_reason() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let disk = |scratch: &[&'static str]| {
         let asked = [
             "profile",

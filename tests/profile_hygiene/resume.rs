@@ -56,7 +56,7 @@ fn resumed(place: &Place, file: &str) {
 #[test]
 #[ignore = "full tier: takes long"]
 fn an_interrupted_profile_goes_on() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut running = place.start(LONG);
     place.process_with(&[" demo l2"]);
     sleep(Duration::from_millis(4000));
@@ -92,7 +92,7 @@ fn an_interrupted_profile_goes_on() {
 
 #[test]
 fn a_profile_whose_profiler_was_killed_goes_on() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut running = place.start(LONG);
     let kept = place.directory.path().join("p.json.partial");
     within(Duration::from_secs(50), "readings are kept", || {

@@ -3,6 +3,7 @@
 use crate::common::JOSTLE;
 use crate::common::PATIENCE;
 use crate::common::alone;
+use crate::common::beside_others;
 use crate::common::program::Ended;
 use crate::common::within;
 use jostle::workload::tree;
@@ -34,22 +35,31 @@ pub const SHORT: &[&str] = &[
 /// Prints a growing number for ever.
 pub const PRINTER: &str = "while :; do i=$((i+1)); echo n=$i; sleep 0.01; done";
 
-/// A place of its own for one test at a time: while it is held, no other test
-/// presses on the machine. Processes and files that are left are found.
+/// A place of its own for a test. Processes and files that are left are found.
 pub struct Place {
     pub directory: TempDir,
     marker: String,
-    _alone: Flock<File>,
+    _lock: Flock<File>,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    /// While it is held, no other test presses on the machine.
+    pub fn alone() -> Place {
+        Place::with(alone())
+    }
+
+    /// For what does not depend on the speed of the machine.
+    pub fn beside_others() -> Place {
+        Place::with(beside_others())
+    }
+
+    fn with(lock: Flock<File>) -> Place {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Relaxed);
         Place {
             directory: tempfile::tempdir().unwrap(),
             marker: format!("JOSTLE_HYGIENE_MARK={}-{count}", std::process::id()),
-            _alone: alone(),
+            _lock: lock,
         }
     }
 

@@ -36,7 +36,7 @@ const LONG: &[&str] = &[
 
 #[test]
 fn a_target_that_fails_early_is_an_error_with_its_last_words() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let ended = place.profile(&[], &["--", "sh", "-c", "echo no input >&2; exit 3"]);
     ended.says(3, &["sh exited with status 3", "no input"]);
     place.left(&[]);
@@ -47,7 +47,7 @@ fn a_target_that_fails_early_is_an_error_with_its_last_words() {
 
 #[test]
 fn a_target_that_never_prints_is_an_error_with_advice() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let ended = place.profile(NUMBER, &["--", "sleep", "1000"]);
     ended.says(2, &["printed nothing", "stdbuf"]);
     place.left(&[]);
@@ -55,7 +55,7 @@ fn a_target_that_never_prints_is_an_error_with_advice() {
 
 /// Runs a measurement of `script` that must succeed and leave nothing.
 fn measured(script: &str) {
-    let place = Place::new();
+    let place = Place::beside_others();
     let options = [NUMBER, &["--out", "p.json"]].concat();
     let ended = place.profile(&options, &["--", "sh", "-c", script]);
     ended.says(0, &["wrote p.json"]);
@@ -89,7 +89,7 @@ fn binary_output_is_no_trouble() {
 
 #[test]
 fn the_usual_end_leaves_the_profile_only() {
-    let place = Place::new();
+    let place = Place::beside_others();
     place
         .profile(&[], &["--demo", "quiet"])
         .says(0, &["wrote demo-quiet.profile.json"]);
@@ -98,7 +98,7 @@ fn the_usual_end_leaves_the_profile_only() {
 
 #[test]
 fn a_dry_run_starts_nothing() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let target = ["--", "sh", "-c", "touch started; sleep 1000"];
     let ended = place.profile(&["--dry-run", "--out", "p.json"], &target);
     ended.says(0, &[]);
@@ -122,7 +122,7 @@ fn a_dry_run_starts_nothing() {
 #[test]
 fn an_interrupt_leaves_a_partial_profile() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let place = Place::new();
+        let place = Place::beside_others();
         let mut running = place.start(LONG);
         place.process_with(&[" demo l2"]);
         sleep(Duration::from_millis(1500));
@@ -136,7 +136,7 @@ fn an_interrupt_leaves_a_partial_profile() {
 
 #[test]
 fn an_interrupt_while_preparing_leaves_nothing() {
-    let place = Place::new();
+    let place = Place::beside_others();
     // Without --slice: the period is calibrated first.
     let asked = ["profile", "--demo", "quiet", "--resources", "l1d"];
     let mut running = place.start(&asked);
@@ -148,7 +148,7 @@ fn an_interrupt_while_preparing_leaves_nothing() {
 
 #[test]
 fn an_interrupt_ends_a_lone_source() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut running = place.start(&["run", "l1d", "--intensity", "5", "--for", "1000s"]);
     place.process_with(&["worker"]);
     running.signal(Signal::SIGINT);
@@ -158,7 +158,7 @@ fn an_interrupt_ends_a_lone_source() {
 
 #[test]
 fn a_killed_profiler_takes_everything_along() {
-    let place = Place::new();
+    let place = Place::beside_others();
     // One whose descendants leave its group.
     let script = format!("setsid sleep 1000 & {PRINTER}");
     let target = ["--", "sh", "-c", &script];
@@ -183,7 +183,7 @@ fn a_killed_profiler_takes_everything_along() {
 
 #[test]
 fn a_killed_worker_costs_the_source_whose_turn_it_was() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut asked = LONG.to_vec();
     // So near the line that all of the budget is played.
     asked.extend(["--halves", "tolerated", "--qos", "99"]);
@@ -213,7 +213,7 @@ fn a_killed_worker_costs_the_source_whose_turn_it_was() {
 #[ignore = "full tier: takes long"]
 fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
     let allowed = jostle::sys::cpus::affinity(0).unwrap().len();
-    let place = Place::new();
+    let place = Place::alone();
     let busy = "while :; do :; done";
     let script = format!("({busy}) & ({busy}) & {PRINTER}");
     let options = [NUMBER, &["--out", "p.json"]].concat();
@@ -244,7 +244,7 @@ fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
 
 #[test]
 fn what_a_trial_run_prints_is_not_shown() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let options = [NUMBER, &["--show-output", "--out", "p.json"]].concat();
     let ended = place.profile(&options, &["--", "sh", "-c", PRINTER]);
     ended.says(0, &["wrote p.json"]);
@@ -255,7 +255,7 @@ fn what_a_trial_run_prints_is_not_shown() {
 #[test]
 fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
     let allowed = jostle::sys::cpus::affinity(0).unwrap();
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut target = place.start(&["demo", "l2"]);
     let pid = target.0.id() as i32;
     let attached = pid.to_string();
@@ -300,7 +300,7 @@ fn stopped(pid: i32) -> bool {
 
 #[test]
 fn ctrl_z_lets_the_target_go_on_and_the_measurement_waits() {
-    let place = Place::new();
+    let place = Place::alone();
     let demo = place.start(&["demo", "l2", "--for", "60"]);
     let target = demo.0.id() as i32;
     let asked = ["--pid", &target.to_string()];
@@ -325,7 +325,7 @@ fn ctrl_z_lets_the_target_go_on_and_the_measurement_waits() {
 
 #[test]
 fn a_stopped_profiler_presses_on_nothing() {
-    let place = Place::new();
+    let place = Place::alone();
     let asked = ["run", "cpu-time", "--intensity", "100", "--for", "60s"];
     let running = place.start(&asked);
     let worker = place.process_with(&[" worker "]);
@@ -350,7 +350,7 @@ fn secrets_of_a_command_line_stay_out_of_the_profile() {
     let script = format!("{PRINTER} # PGPASSWORD=hunter2");
     let target = ["--", "sh", "-c", &script, "--password", "hunter2"];
     for (asked, length) in [(&[][..], 5), (&["--no-command"], 0)] {
-        let place = Place::new();
+        let place = Place::beside_others();
         let options = [NUMBER, &["--out", "p.json"], asked].concat();
         place.profile(&options, &target).says(0, &["wrote p.json"]);
         let text = std::fs::read_to_string(place.directory.path().join("p.json")).unwrap();

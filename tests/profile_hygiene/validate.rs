@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 fn two_sources_are_validated_against_themselves_and_each_other() {
-    let place = Place::new();
+    let place = Place::alone();
     let ended = place.run(&[
         "validate",
         "--resources",
@@ -69,7 +69,7 @@ fn two_sources_are_validated_against_themselves_and_each_other() {
 
 #[test]
 fn wrong_validations_are_refused_before_anything_starts() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let refuse = |more: &[&str], texts: &[&str]| {
         place.refused(&[&["validate"], more].concat(), 2, texts);
     };
@@ -86,7 +86,7 @@ fn wrong_validations_are_refused_before_anything_starts() {
 
 #[test]
 fn a_dry_validation_shows_every_source_and_starts_none() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let ended = place.run(&["validate", "--dry-run"]);
     ended.says(0, &[]);
     for resource in jostle_profile::resource::Resource::ALL {
@@ -98,7 +98,7 @@ fn a_dry_validation_shows_every_source_and_starts_none() {
 
 #[test]
 fn an_interrupted_validation_leaves_nothing() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let mut running = place.start(&[
         "validate",
         "--resources",
@@ -119,7 +119,7 @@ fn an_interrupted_validation_leaves_nothing() {
 
 #[test]
 fn a_check_fails_when_nothing_was_measured() {
-    let place = Place::new();
+    let place = Place::beside_others();
     let ended = place.run(&[
         "validate",
         "--resources",
