@@ -55,7 +55,7 @@ def test_the_verdict_is_about_what_is_tolerated(recorded):
     caused = table[table.direction == "caused"]
     assert caused.verdict.isna().all() and caused.sensitive.isna().all()
     tolerated = table[table.direction == "tolerated"]
-    assert set(tolerated.verdict) == {"sensitive", "insensitive", "at the line", "open"}
+    assert set(tolerated.verdict) == {"sensitive", "insensitive", "at the line", "none seen", "open"}
     assert (tolerated.sensitive.fillna(False) == (tolerated.verdict == "sensitive")).all()
 
 
@@ -74,6 +74,18 @@ def test_what_full_pressure_brings_to_the_line_is_not_open(write):
     assert said([0.94, 0.97]) == "at the line"
     assert said([0.92, 0.97]) == "open"
     assert said([0.94, 0.97], intensity=74) == "open"
+
+
+def test_what_is_kept_without_certainty_is_none_seen(write):
+    def said(interval, score=100):
+        point = {"intensity": 100, "performance": sum(interval) / 2, "ci95": interval, "windows": 9}
+        scored = {"score": score, "ci95": [score, 100]}
+        entry = {"status": "measured", "tolerated": scored, "curve": [point]}
+        return jp.load_file(write(keys={"resources/l1d": entry})).verdict("l1d")
+
+    assert said([0.952, 1.041]) == "none seen"
+    assert said([0.92, 1.041]) == "at the line"
+    assert said([0.952, 1.041], score=55) == "at the line"
 
 
 def test_the_table_is_that_of_the_program(recorded, jostle):

@@ -4,7 +4,8 @@ much of their profile is decided then.
 
 usage: python3 scripts/progress-auto [--jostle PATH] [--budget TIME] [--out DIRECTORY] [NAME…]
 
-Each program that is installed is profiled once; the others are named as missing.
+Each program that is installed is profiled once; the others are named as missing. The
+NAME `short` stands for those of SHORT, whose runs take a tenth of a second or so.
 One line per program: what was found, its rate, its cost, its variation, and how
 many entries (directions of resources that the machine allows) were decided.
 
@@ -80,6 +81,8 @@ def inputs(directory):
             written += file.write(line)
     with open(f"{directory}/text", "rb") as text, open(f"{directory}/part", "wb") as part:
         part.write(text.read(TEXT_BYTES // 4))
+    with open(f"{directory}/text", "rb") as text, open(f"{directory}/short", "wb") as short:
+        short.write(text.read(TEXT_BYTES // 2))
     with open(f"{directory}/noise", "wb") as file:
         for _ in range(256):
             file.write(rng.randbytes(1 << 20))
@@ -117,6 +120,19 @@ PROGRAMS = {
     "sed": ["sed", "s/ab.*yz/q/", "text"],
     "node": ["node", "-e", "let m={};for(let i=0;;i++){m['k'+(i%5000)]=JSON.stringify({a:i,b:[i,i+1]})}"],
     "make": ["make", "-s", "-f", "/dev/null", "--eval", "all:;@for i in 1 2 3; do true; done"],
+}
+
+# Which end in about a tenth of a second.
+SHORT = {
+    "short-md5sum": ["md5sum", "text"],
+    "short-base64": ["sh", "-c", "base64 text > /dev/null"],
+    "short-sed": ["sh", "-c", "sed -E 's/(a+)b/\\1/g' part > /dev/null"],
+    "short-uniq": ["sh", "-c", "uniq -c short > /dev/null"],
+    "short-openssl": ["openssl", "enc", "-aes-256-cbc", "-pbkdf2", "-k", "x", "-in", "text", "-out", "/dev/null"],
+    "short-find": ["find", "/usr/share", "/usr/lib", "-type", "f"],
+    "short-python3": ["/usr/bin/python3", "-c", "print(sum(i * i for i in range(1500000)))"],
+    "short-perl": ["perl", "-e", "$x{$_ % 1000} += $_ for 1..1800000"],
+    "short-lua": ["lua5.4", "-e", "local s = 0; for i = 1, 8e6 do s = s + i % 7 end; print(s)"],
 }
 
 
@@ -163,9 +179,11 @@ def main():
     parser.add_argument("--out", help="keep the profiles here")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
-    unknown = [name for name in args.names if name not in PROGRAMS]
+    programs = PROGRAMS | SHORT
+    names = [name for asked in args.names for name in (SHORT if asked == "short" else [asked])]
+    unknown = [name for name in names if name not in programs]
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
+        parser.error(f"unknown: {', '.join(unknown)}; there are short, {', '.join(programs)}")
     jostle = os.path.abspath(args.jostle)
     if not os.access(jostle, os.X_OK):
         parser.error(f"--jostle {args.jostle}: not there; build it with cargo build --release")
@@ -175,9 +193,10 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         inputs(directory)
         found = wanted = decided = allowed = 0
-        for name in args.names or PROGRAMS:
+        of_all = [0, 0]
+        for name in names or PROGRAMS:
             server = None
-            command = PROGRAMS[name]
+            command = programs[name]
             if name == "redis-benchmark":
                 if shutil.which("redis-server"):
                     server = subprocess.Popen(
@@ -206,12 +225,14 @@ def main():
             with open(out) as file:
                 profile = json.load(file)
             print(line(name, profile), flush=True)
+            of_all = [sum(both) for both in zip(of_all, entries(profile))]
             if profile["metric"]["name"].startswith("progress"):
                 found += 1
                 some, all_of_them = entries(profile)
                 decided, allowed = decided + some, allowed + all_of_them
         share = 100 * decided / max(allowed, 1)
         print(f"found in {found} of {wanted}; {decided} of {allowed} of their entries decided ({share:.0f} %)")
+        print(f"of all entries {of_all[0]} of {of_all[1]}")
 
 
 if __name__ == "__main__":

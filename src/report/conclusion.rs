@@ -29,6 +29,7 @@ pub fn sentences(profile: &Profile) -> Vec<String> {
         of_cpu(&sensitive),
         of_sensitive(&sensitive, profile),
         of_near(&of(Verdict::AtTheLine), profile),
+        of_none_seen(&of(Verdict::NoneSeen), profile),
         of_insensitive(&of(Verdict::Insensitive), !sensitive.is_empty()),
         of_caused(&entries),
         of_use(profile, &entries),
@@ -106,6 +107,13 @@ fn of_near(entries: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<S
             listed(&names)
         )
     })
+}
+
+/// Where nothing but the number of blocks leaves it open.
+fn of_none_seen(entries: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<String> {
+    let names: Vec<String> = entries.iter().map(|(id, _)| text::clean(id)).collect();
+    let unlimited = profile.conditions.max_intensity_percent.is_none();
+    (unlimited && !names.is_empty()).then(|| format!("Probably insensitive to {}.", listed(&names)))
 }
 
 /// `others`: some were named before.

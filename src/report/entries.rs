@@ -4,6 +4,7 @@ use super::style::Colour;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
+use jostle_profile::curve::ends_above;
 use jostle_profile::curve::ends_at_the_line;
 use jostle_profile::curve::strongest;
 use jostle_profile::curve::telling;
@@ -85,7 +86,8 @@ pub enum Verdict {
     Insensitive,
     /// Full pressure brings performance to the QoS threshold: neither.
     AtTheLine,
-    /// Up to a limit on intensity nothing was seen.
+    /// No loss beyond the QoS was seen, up to a limit on intensity or by too few blocks to
+    /// exclude one.
     NoneSeen,
     Open,
 }
@@ -105,7 +107,9 @@ impl Verdict {
             (Some(false), _) => Verdict::Insensitive,
             (None, _) if ends_at_the_line(&entry.curve, threshold) => Verdict::AtTheLine,
             (None, Some(score)) if entry.status == Status::Measured => {
-                match ceiling.is_some_and(|most| score.score >= most) {
+                let at_limit = ceiling.is_some_and(|most| score.score >= most);
+                let kept = score.score >= 100.0 && ends_above(&entry.curve, threshold);
+                match at_limit || kept {
                     true => Verdict::NoneSeen,
                     false => Verdict::AtTheLine,
                 }
@@ -150,11 +154,18 @@ pub struct Loss {
 pub fn loss_percent(entry: &ResourceEntry) -> Option<Loss> {
     let point = telling(&entry.curve, entry.sensitive)?;
     let percent = |performance: f64| (1.0 - performance) * 100.0;
-    let least = percent(point.ci95[1]);
+    let (value, least, most) = (
+        percent(point.performance),
+        percent(point.ci95[1]),
+        percent(point.ci95[0]).max(0.0),
+    );
+    // Two statements about the same loss, of which both hold, unless they contradict.
+    let bound = entry.physical_bound.as_ref().map(|it| it.loss_percent);
+    let most = bound.filter(|it| *it >= least).unwrap_or(most).min(most);
     Some(Loss {
-        value: percent(point.performance),
+        value: value.min(most),
         least,
-        most: percent(point.ci95[0]).max(0.0),
+        most,
         intensity: point.intensity,
         is_shown: entry.sensitive == Some(true) || least > 0.0,
     })
@@ -176,6 +187,8 @@ pub fn used_percent(profile: &Profile, id: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use jostle_profile::CurvePoint;
+    use jostle_profile::PhysicalBound;
+    use jostle_profile::Score;
 
     /// `loss` of the target and `caused` of the source, percent.
     fn lost(loss: f64, caused: f64) -> ResourceEntry {
@@ -218,6 +231,42 @@ mod tests {
             found,
             ["tlb", "l2-capacity", "cpu-time", "storage-capacity"]
         );
+    }
+
+    /// Where a verdict rests on a bound, the blocks may say far less.
+    #[test]
+    fn the_smaller_of_two_bounds_on_a_loss_is_told() {
+        let mut entry = lost(0.5, 0.0);
+        entry.curve[0].ci95 = [0.75, 1.33];
+        assert!((loss_percent(&entry).unwrap().most - 25.0).abs() < 1e-9);
+        entry.physical_bound = Some(PhysicalBound {
+            loss_percent: 1.5,
+            basis: String::new(),
+        });
+        assert_eq!(loss_percent(&entry).unwrap().most, 1.5);
+        // A loss that was seen is not hidden by a bound that it contradicts.
+        entry.curve[0].ci95 = [0.75, 0.85];
+        let contradicted = loss_percent(&entry).unwrap();
+        assert!((contradicted.least - 15.0).abs() < 1e-9);
+        assert!((contradicted.most - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_kept_without_certainty_is_not_at_the_line() {
+        let said = |ci95, score| {
+            let mut entry = lost(0.0, 0.0);
+            entry.sensitive = None;
+            entry.curve[0].ci95 = ci95;
+            entry.tolerated = Some(Score {
+                score,
+                ci95: [score, 100.0],
+            });
+            Verdict::against(&entry, 0.95, None)
+        };
+        assert_eq!(said([0.952, 1.041], 100.0), Verdict::NoneSeen);
+        assert_eq!(said([0.92, 1.041], 100.0), Verdict::AtTheLine);
+        // A lower intensity costs more.
+        assert_eq!(said([0.952, 1.041], 55.0), Verdict::AtTheLine);
     }
 
     /// A stream takes a cache away a little faster than what only holds it.

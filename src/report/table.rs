@@ -1,5 +1,6 @@
 //! Everything that a profile says.
 
+use super::entries::Verdict;
 use super::entries::by_sensitivity;
 use super::mechanism;
 use super::scaling;
@@ -270,8 +271,8 @@ fn rows(profile: &Profile, style: Style) -> String {
             }
         });
         let verdict = match one_line {
-            true => Cell::new(verdict(entry, ceiling)),
-            false => Cell::new(verdict(entry, ceiling).replace(' ', "\n")),
+            true => Cell::new(verdict(entry, profile)),
+            false => Cell::new(verdict(entry, profile).replace(' ', "\n")),
         };
         let verdict = match (style.colour, entry.sensitive) {
             (true, Some(true)) => verdict.fg(Color::Yellow),
@@ -347,7 +348,8 @@ fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
     cell.replace('-', "−")
 }
 
-fn verdict(entry: &ResourceEntry, ceiling: Option<f64>) -> &'static str {
+fn verdict(entry: &ResourceEntry, profile: &Profile) -> &'static str {
+    let ceiling = profile.conditions.max_intensity_percent;
     match (entry.status, entry.sensitive) {
         (Status::Measured, None)
             if entry.tolerated.map(|it| it.score) >= ceiling.or(Some(200.0)) =>
@@ -358,7 +360,9 @@ fn verdict(entry: &ResourceEntry, ceiling: Option<f64>) -> &'static str {
         (Status::Unresolved, Some(true)) => "sensitive, from where unresolved",
         (Status::Unresolved, Some(false)) => "not sensitive, caused unresolved",
         (Status::Measured, Some(false)) => "not sensitive",
-        (Status::Measured, None) if entry.tolerated.is_some() => "at the line",
+        (Status::Measured, None) if entry.tolerated.is_some() => {
+            Verdict::of(entry, profile).words()
+        }
         (Status::Inferred, Some(true)) => "sensitive (inferred)",
         (Status::Inferred, Some(false)) => "not sensitive (inferred)",
         (status, _) => text::status(status),

@@ -101,7 +101,7 @@ fn a_command_of_short_runs_is_looked_into_across_runs() {
         TargetSpec::Command(CommandSpec::new([file.display().to_string(), batches]))
     };
     // Ends within the time that a program has before it is sampled, or meanwhile.
-    for seconds in [0.2, 0.24, 0.35] {
+    for seconds in [0.1, 0.2, 0.24, 0.35] {
         // Another test on the same CPUs may make all of its functions look unsteady.
         once_of_three("looked into", || {
             let options = MetricOptions::default();
@@ -127,7 +127,7 @@ fn a_command_of_short_runs_is_looked_into_across_runs() {
     assert!(started.0.ended_runs() >= 2, "{}", started.0.ended_runs());
     drop(started);
     // Of shorter ones whole runs are timed, and it says why.
-    let command = command(0.05);
+    let command = command(0.02);
     let (_, whole) = metric::start(&command, Some(AUTO), &MetricOptions::default(), None).unwrap();
     let facts = whole.facts();
     assert_eq!(facts.name, "runs");

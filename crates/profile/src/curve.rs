@@ -35,6 +35,12 @@ pub fn ends_at_the_line(curve: &[CurvePoint], threshold: f64) -> bool {
     })
 }
 
+/// Whether all of the interval of performance at the highest intensity keeps `threshold`,
+/// a fraction of the baseline.
+pub fn ends_above(curve: &[CurvePoint], threshold: f64) -> bool {
+    strongest(curve).is_some_and(|point| point.ci95[0] >= threshold)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,6 +173,10 @@ class Resource:
         near = all(abs(end - qos) <= NEAR_THE_LINE for end in point.interval)
         return near and point.intensity >= FULL_PRESSURE
 
+    def ends_above(self, qos: float) -> bool:
+        """Whether all of the interval of performance at the highest intensity keeps ``qos``."""
+        return bool(self.curve) and _strongest(self.curve).interval[0] >= qos
+
     def loss(self, direction: Direction = "tolerated") -> Loss | None:
         """Loss at the highest intensity measured: of the application, or with
         ``caused`` of the source beside it. None without a curve.
@@ -286,8 +290,8 @@ class Profile:
         """What is said of a resource in a word, as ``jostle show`` says it.
 
         ``at the line``: full pressure brings performance to the QoS threshold, or within
-        2.5 points of it for all that its interval says. ``none seen``: no loss up to
-        the limit on intensity. ``open``: time and noise did not allow a verdict.
+        2.5 points of it for all that its interval says. ``none seen``: no loss beyond
+        the QoS up to the limit on intensity, or too few blocks to exclude one. ``open``: time and noise did not allow a verdict.
         """
         entry = self.resources[resource]
         if entry.sensitive is not None:
@@ -297,7 +301,8 @@ class Profile:
         if entry.status == "measured" and entry.tolerated is not None:
             limit = self.conditions.max_intensity_percent
             at_limit = limit is not None and entry.tolerated.value >= limit
-            return "none seen" if at_limit else "at the line"
+            kept = entry.tolerated.value >= 100 and entry.ends_above(self.qos)
+            return "none seen" if at_limit or kept else "at the line"
         return "open"
 
     def use(self, resource: str) -> Use | Unavailable:

@@ -38,7 +38,9 @@ use std::time::Instant;
 const SETTLING: Duration = Duration::from_millis(200);
 /// Shortest run of a command that is looked into: counting within the run says
 /// little where starting takes most of it.
-pub(in crate::metric) const SHORTEST_RUN: Duration = Duration::from_millis(150);
+pub(in crate::metric) const SHORTEST_RUN: Duration = Duration::from_millis(50);
+/// Shorter ones are looked into once only: whole runs tell a good deal, being many.
+const BRIEF_RUN: Duration = Duration::from_millis(150);
 /// Samples: one per this much CPU time, for that long.
 const PERIOD: Duration = Duration::from_micros(700);
 const SAMPLED: Duration = Duration::from_millis(240);
@@ -108,7 +110,7 @@ pub(in crate::metric) fn search<'a>(
     let mut search = Search::new(target, context);
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
-        if attempt > 0 && search.is_over() {
+        if attempt > 0 && (search.is_over() || search.is_brief()) {
             break;
         }
         match search.attempt(target, attempt)? {
@@ -236,7 +238,8 @@ impl Search<'_> {
             target.restart()?;
             self.run_began = Instant::now();
             self.field.forget();
-            self.pause(target, SETTLING.min(SHORTEST_RUN / 3))?;
+            let loading = self.shortest.unwrap_or(SETTLING).min(BRIEF_RUN) / 3;
+            self.pause(target, loading)?;
         }
         Ok(Ok(()))
     }
@@ -311,7 +314,7 @@ impl Search<'_> {
                 break;
             }
         }
-        let last = attempt + 1 == ATTEMPTS || self.is_over();
+        let last = attempt + 1 == ATTEMPTS || self.is_over() || self.is_brief();
         if self.found.iter().any(|found| !found.poor || last) {
             let best = best_apart(std::mem::take(&mut self.found)).into_iter();
             return Ok(Ok(best.map(|found| Found { tried, ..found }).collect()));
@@ -384,10 +387,15 @@ impl Search<'_> {
         Instant::now() >= self.until
     }
 
+    /// Whether the runs of a command are so short that many can be measured.
+    fn is_brief(&self) -> bool {
+        self.shortest.is_some_and(|shortest| shortest < BRIEF_RUN)
+    }
+
     /// Whether it may take longer, since nothing was found: whole runs tell far less.
     fn may_go_on(&self) -> bool {
         let longest = self.context.options.choice;
-        self.found.is_empty() && self.began.elapsed() < longest
+        self.found.is_empty() && self.began.elapsed() < longest && !self.is_brief()
     }
 
     /// Counts `candidates` for some milliseconds each; those worth a longer look, and what was
