@@ -542,7 +542,19 @@ impl Target {
             return Error::environment(inside.end());
         }
         let tail = output::last_words(&self.stderr_tail());
-        Error::environment(format!("the target {} {exit}{tail}", self.name()))
+        let advice = match (&self.kind, exit.code) {
+            // What fails usually says why; some programs answer by their status.
+            (Kind::Started(_), Some(code)) if code != 0 && tail.is_empty() => {
+                let name = self.name();
+                format!(
+                    " and said nothing on standard error; if status {code} is no failure of \
+                     {name}, run it as: sh -c '… || true'"
+                )
+            }
+            _ => String::new(),
+        };
+        let name = self.name();
+        Error::environment(format!("the target {name} {exit}{advice}{tail}"))
     }
 
     /// [`Target::gone`] when it, or one of its instances, has ended.
