@@ -136,8 +136,8 @@ SHORT = {
 }
 
 
-def entries(profile):
-    """Decided directions, and all that the machine allows in the time.
+def entries(profile, directions=("tolerated", "caused")):
+    """Decided `directions`, and all that the machine allows in the time.
 
     Decided is what has a verdict, or a score whose 95 % interval is at most 20 points
     wide. A source whose switches alone take longer than the budget is not allowed.
@@ -148,7 +148,7 @@ def entries(profile):
             continue
         if "a switch there and back takes" in (entry.get("reason") or ""):
             continue
-        for direction in ("tolerated", "caused"):
+        for direction in directions:
             allowed += 1
             score = entry.get(direction)
             known = score is not None and score["ci95"][1] - score["ci95"][0] <= 20
@@ -193,7 +193,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         inputs(directory)
         found = wanted = decided = allowed = 0
-        of_all = [0, 0]
+        of_all = {"tolerated": [0, 0], "caused": [0, 0]}
         for name in names or PROGRAMS:
             server = None
             command = programs[name]
@@ -225,14 +225,16 @@ def main():
             with open(out) as file:
                 profile = json.load(file)
             print(line(name, profile), flush=True)
-            of_all = [sum(both) for both in zip(of_all, entries(profile))]
+            for direction, so_far in of_all.items():
+                of_all[direction] = [sum(both) for both in zip(so_far, entries(profile, [direction]))]
             if profile["metric"]["name"].startswith("progress"):
                 found += 1
                 some, all_of_them = entries(profile)
                 decided, allowed = decided + some, allowed + all_of_them
         share = 100 * decided / max(allowed, 1)
         print(f"found in {found} of {wanted}; {decided} of {allowed} of their entries decided ({share:.0f} %)")
-        print(f"of all entries {of_all[0]} of {of_all[1]}")
+        for direction, (decided, allowed) in of_all.items():
+            print(f"{direction}, whatever the metric: {decided} of {allowed} decided")
 
 
 if __name__ == "__main__":
