@@ -314,7 +314,6 @@ impl Run<'_, '_> {
     /// What has too few pairs without the target for a look at its verdict.
     fn twice(&self, wanting: &[&HalfRun]) -> Vec<ArmOf> {
         let caused = wanting.iter().filter(|run| run.half == Half::Caused);
-        let caused = caused.filter(|_| !self.bench.whole_runs());
         let few = |run: &HalfRun, level| run.search.pairs_at(level) < self.settings.min_pairs();
         let endpoints = caused.flat_map(|run| {
             let levels = run.search.rules.endpoints.iter();
