@@ -183,6 +183,8 @@ pub struct MockExecutor {
     pub counters: Option<Count>,
     /// Whether subjects that have a sequence are played in it.
     pub plays: bool,
+    /// Whether a block is a whole run.
+    pub whole_runs: bool,
     /// What is left of the last arm's effect, a fraction, after each turn.
     pub carry_over: f64,
     /// Share of the target's CPU that control and treated blocks take, 0–1.
@@ -237,6 +239,7 @@ impl MockExecutor {
             walk: None,
             counters: None,
             plays: false,
+            whole_runs: false,
             carry_over: 0.0,
             slice_share: 0.0,
             interaction: 1.0,
@@ -507,6 +510,10 @@ impl MockExecutor {
 impl Executor for MockExecutor {
     fn plays(&self) -> bool {
         self.plays
+    }
+
+    fn whole_runs(&self) -> bool {
+        self.whole_runs
     }
 
     fn runs_watched(&self) -> &[Vec<f64>] {

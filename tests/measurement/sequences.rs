@@ -4,6 +4,7 @@
 use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
+use crate::playing::SLICED;
 use crate::playing::loss;
 use crate::playing::noisy;
 use crate::playing::playing;
@@ -445,4 +446,29 @@ fn beside_cpu_time_a_metric_in_rare_bursts_says_nothing() {
     let (verdict, reason) = measured(Some(10_000.0));
     assert_eq!(verdict, None, "{reason}");
     assert!(reason.contains("it comes in bursts"), "{reason}");
+}
+
+/// Few rounds of runs fit into a budget; what a target does to the sources has its pairs by
+/// the time of the first look at what it tolerates.
+#[test]
+fn whole_runs_tell_soon_what_a_target_does_to_sources() {
+    let of_runs = Sequence {
+        period: Duration::from_millis(100),
+        skip: 0,
+        least_skip: 0,
+        read: 1,
+        ..sequence(0, false)
+    };
+    let subjects = SLICED.map(|name| subject(name, Some(of_runs)));
+    let responses = [Response::default(); SLICED.len()];
+    let mut known = 0;
+    for seed in 0..5 {
+        let mut mock = MockExecutor::new(&subjects, &responses, seed);
+        (mock.plays, mock.whole_runs, mock.baseline) = (true, true, 1e5);
+        let measured = run(&mut mock, &subjects, &settings(7, seed));
+        let caused = measured.subjects.iter().map(|it| it.entry.caused);
+        known += caused.flatten().count();
+    }
+    println!("{known} of 30 known");
+    assert!(known >= 25, "{known} of 30");
 }

@@ -1,6 +1,8 @@
 //! What the machine itself must show: only effects too large to be missed.
 
 use crate::common::JOSTLE;
+use crate::common::near;
+use crate::common::once_of_three;
 use crate::common::skip::skip;
 use crate::support::Place;
 use crate::support::entry;
@@ -304,10 +306,13 @@ fn cpu_time_takes_no_more_than_it_says_and_never_rests_at_100() {
         (used * 100.0, said, sleeps)
     };
     for percent in [5.0, 20.0] {
-        let (used, said, sleeps) = measure(percent);
-        assert!(used < percent + 1.0 && said < percent + 1.0, "at {percent}");
-        assert!(said > used - 1.0, "some of what it uses is not said");
-        assert!(sleeps < 400.0, "a target pays for each, at {percent}");
+        once_of_three("no more than it says", || {
+            let (used, said, sleeps) = measure(percent);
+            near(used, 0.0, percent + 1.0)?;
+            near(said, used - 1.0, percent + 1.0)?;
+            // A target pays for each.
+            near(sleeps, 0.0, 400.0)
+        });
     }
     let (_, _, sleeps) = measure(100.0);
     assert!(sleeps < 20.0, "a busy process does not sleep");
