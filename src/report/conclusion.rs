@@ -243,7 +243,31 @@ fn listed(names: &[String]) -> String {
 mod tests {
     use super::*;
     use jostle_profile::CacheSharing;
+    use jostle_profile::Score;
     use jostle_profile::Status;
+
+    #[test]
+    fn what_was_kept_without_certainty_is_probably_insensitive() {
+        let text = include_str!("../../profiles/bzip2.json");
+        let mut profile: Profile = serde_json::from_str(text).unwrap();
+        let entry = profile.resources.get_mut("branch").unwrap();
+        (entry.status, entry.sensitive) = (Status::Measured, None);
+        entry.tolerated = Some(Score {
+            score: 100.0,
+            ci95: [100.0, 100.0],
+        });
+        let point = entry.curve.last_mut().unwrap();
+        (point.performance, point.ci95) = (1.015, [0.951, 1.087]);
+        let said = |profile: &Profile| sentences(profile).join(" ");
+        assert!(
+            said(&profile).contains("Probably insensitive to branch."),
+            "{}",
+            said(&profile)
+        );
+        // What is below a limit says nothing about more.
+        profile.conditions.max_intensity_percent = Some(100.0);
+        assert!(!said(&profile).contains("Probably"));
+    }
 
     #[test]
     fn what_was_never_shared_is_not_called_open() {

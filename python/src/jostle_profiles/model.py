@@ -291,7 +291,8 @@ class Profile:
 
         ``at the line``: full pressure brings performance to the QoS threshold, or within
         2.5 points of it for all that its interval says. ``none seen``: no loss beyond
-        the QoS up to the limit on intensity, or too few blocks to exclude one. ``open``: time and noise did not allow a verdict.
+        the QoS up to the limit on intensity, or too few blocks to exclude one. ``open``:
+        time and noise did not allow a verdict.
         """
         entry = self.resources[resource]
         if entry.sensitive is not None:

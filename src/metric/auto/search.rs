@@ -39,7 +39,8 @@ const SETTLING: Duration = Duration::from_millis(200);
 /// Shortest run of a command that is looked into: counting within the run says
 /// little where starting takes most of it.
 pub(in crate::metric) const SHORTEST_RUN: Duration = Duration::from_millis(50);
-/// Shorter ones are looked into once only: whole runs tell a good deal, being many.
+/// Commands whose runs are shorter than this are looked into once only: there are many whole
+/// runs, which tell a good deal.
 const BRIEF_RUN: Duration = Duration::from_millis(150);
 /// Samples: one per this much CPU time, for that long.
 const PERIOD: Duration = Duration::from_micros(700);
