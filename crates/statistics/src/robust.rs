@@ -23,12 +23,16 @@ use statrs::distribution::ContinuousCDF;
 use statrs::distribution::Normal;
 use statrs::distribution::StudentsT;
 
-/// Below this many values the Walsh averages are listed, above it their
-/// median is found by bisection over the sorted sample.
+/// Up to this many values all Walsh averages are listed; of more only those are that a
+/// search leaves.
 const LISTED: usize = 20;
 
-/// Accuracy of the bisection, in the unit of the values (log ratios here).
-const RESOLUTION: f64 = 1e-6;
+/// Averages per value that are listed.
+const FEW: usize = 2;
+
+/// The search for the median aims so far beside where it expects it, as a share of what is
+/// left: then mostly the smaller part remains.
+const BESIDE: f64 = 0.05;
 
 /// Hodges–Lehmann location of `values` (any order, all finite). NaN if empty.
 pub fn location(values: &[f64]) -> f64 {
@@ -50,37 +54,68 @@ pub fn location_sorted(sorted: &[f64], scratch: &mut Vec<f64>) -> f64 {
             }
             median(scratch)
         }
-        _ => walsh_median(sorted),
+        _ => walsh_median(sorted, scratch),
     }
 }
 
-/// Median of the Walsh averages by bisection on the value: how many averages
-/// lie at or below `v` is counted in O(n) with two fingers.
-fn walsh_median(sorted: &[f64]) -> f64 {
+/// Median of the Walsh averages, the lower one of two: bounds are drawn together by how many
+/// averages lie at or below a value, counted in O(n), until few are left between.
+fn walsh_median(sorted: &[f64], scratch: &mut Vec<f64>) -> f64 {
     let n = sorted.len();
     let half = (n * (n + 1) / 2).div_ceil(2);
-    let (mut low, mut high) = (sorted[0], sorted[n - 1]);
-    // Wild values make the range wide; the answer is mostly between the
-    // quartiles.
-    let (first, third) = (sorted[n / 4], sorted[n - 1 - n / 4]);
-    if averages_at_most(sorted, 2.0 * first) < half {
-        low = first;
-        if averages_at_most(sorted, 2.0 * third) >= half {
-            high = third;
-        }
-    }
-    while high - low > RESOLUTION {
-        let middle = 0.5 * (low + high);
-        if middle <= low || middle >= high {
+    // Averages in (low, high] are those after the first `below` of all and up to `upto`.
+    let (mut low, mut below) = (f64::NEG_INFINITY, 0);
+    let (mut high, mut upto) = (sorted[n - 1], n * (n + 1) / 2);
+    // Wild values make the range wide; the answer is mostly between the quartiles.
+    for value in [sorted[0], sorted[n / 4], sorted[n - 1 - n / 4]] {
+        let count = averages_at_most(sorted, 2.0 * value);
+        if count >= half {
+            (high, upto) = (value, count);
             break;
         }
-        if averages_at_most(sorted, 2.0 * middle) >= half {
-            high = middle;
-        } else {
-            low = middle;
-        }
+        (low, below) = (value, count);
     }
-    0.5 * (low + high)
+    if low == f64::NEG_INFINITY {
+        return high;
+    }
+    let mut halve = false;
+    while upto - below > FEW * n {
+        let expected = (half - below) as f64 / (upto - below) as f64;
+        let share = match expected < 0.5 {
+            _ if halve => 0.5,
+            true => expected + BESIDE,
+            false => expected - BESIDE,
+        };
+        let width = high - low;
+        let aim = low + share * width;
+        // All that are left are equal.
+        if !(low < aim && aim < high) {
+            return high;
+        }
+        match averages_at_most(sorted, 2.0 * aim) {
+            count if count >= half => (high, upto) = (aim, count),
+            count => (low, below) = (aim, count),
+        }
+        // Where averages lie in lumps, what is expected misleads.
+        halve = !halve && high - low > 0.5 * width;
+    }
+    scratch.clear();
+    let (mut from, mut to) = (n, n);
+    for (i, value) in sorted.iter().enumerate() {
+        while to > i && value + sorted[to - 1] > 2.0 * high {
+            to -= 1;
+        }
+        while from > i && value + sorted[from - 1] > 2.0 * low {
+            from -= 1;
+        }
+        if to <= i {
+            break;
+        }
+        let others = &sorted[from.max(i)..to];
+        scratch.extend(others.iter().map(|other| 0.5 * (value + other)));
+    }
+    let rank = half - below - 1;
+    *scratch.select_nth_unstable_by(rank, f64::total_cmp).1
 }
 
 /// How many pairs `i <= j` have `x_i + x_j <= sum`.
@@ -236,10 +271,33 @@ mod tests {
             values in proptest::collection::vec(-1.0f64..1.0, 1..60)
         ) {
             let exact = brute(&values);
-            // An even number of averages has two middle ones; the bisection
-            // returns the lower, whose distance shrinks with n squared.
+            // An even number of averages has two middle ones; of many values it is the
+            // lower, whose distance shrinks with n squared.
             let slack = if values.len() <= LISTED { 1e-9 } else { 0.02 };
             prop_assert!((location(&values) - exact).abs() <= slack);
+        }
+    }
+
+    /// The lower one of two middle averages.
+    fn lower(sorted: &[f64]) -> f64 {
+        let pairs = (0..sorted.len()).flat_map(|i| (i..sorted.len()).map(move |j| (i, j)));
+        let mut all: Vec<f64> = pairs.map(|(i, j)| 0.5 * (sorted[i] + sorted[j])).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all[(all.len() - 1) / 2]
+    }
+
+    proptest! {
+        /// Of lumps, equal values, and values that differ by many orders of magnitude.
+        #[test]
+        fn the_search_finds_the_same_as_listing(
+            values in proptest::collection::vec((-3i32..3, -12i32..3, 0i32..4), 1..80)
+        ) {
+            let value = |(lump, power, step): (i32, i32, i32)| {
+                f64::from(lump) + f64::from(step) * 10f64.powi(power)
+            };
+            let mut sorted: Vec<f64> = values.into_iter().map(value).collect();
+            sorted.sort_unstable_by(f64::total_cmp);
+            prop_assert_eq!(walsh_median(&sorted, &mut Vec::new()), lower(&sorted));
         }
     }
 
