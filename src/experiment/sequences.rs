@@ -38,6 +38,7 @@ use jostle_statistics::Contrasts;
 use jostle_statistics::Course;
 use jostle_statistics::Grain;
 use jostle_statistics::Noise;
+use jostle_statistics::RoughContrasts;
 use jostle_statistics::between;
 use jostle_statistics::block_rate;
 use jostle_statistics::mean;
@@ -489,7 +490,7 @@ impl SequenceLog {
     /// course of the target's runs taken off, where that makes them steadier.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
         // Standard deviation of a mean of all blocks, but for a factor.
-        let error = |(blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)| {
+        let error = |(blocks, contrasts): &(Vec<(&Kept, Block)>, RoughContrasts)| {
             let pairs = blocks.iter().zip(&contrasts.ratios);
             let rest = pairs
                 .filter_map(|((_, block), ratio)| Some((*ratio)? - contrasts.effects[block.arm]));
@@ -498,7 +499,7 @@ impl SequenceLog {
             spread(rest) / count.sqrt()
         };
         // Blocks of each arm.
-        let counts = |(blocks, _): &(Vec<(&Kept, Block)>, Contrasts)| {
+        let counts = |(blocks, _): &(Vec<(&Kept, Block)>, RoughContrasts)| {
             let mut counts = vec![0; self.arms.len()];
             for (_, block) in blocks {
                 counts[block.arm] += 1;
@@ -543,26 +544,21 @@ impl SequenceLog {
                 compared_with = course.map(Course::seen).filter(|_| of_blocks);
             }
         }
-        match compared_with {
-            Some(runs) => self.widened(best, (1.0 + ERROR_OF_COURSE / runs as f64).sqrt()),
-            None => best,
+        let (mut blocks, _) = best;
+        let mut contrasts = self.contrasts_of(&blocks);
+        if let Some(runs) = compared_with {
+            widen(
+                &mut blocks,
+                &contrasts,
+                (1.0 + ERROR_OF_COURSE / runs as f64).sqrt(),
+            );
+            contrasts = self.contrasts_of(&blocks);
         }
+        (blocks, contrasts)
     }
 
-    /// The same effects with all that blocks differ from them `times` as large.
-    fn widened<'s>(
-        &self,
-        (mut blocks, contrasts): (Vec<(&'s Kept, Block)>, Contrasts),
-        times: f64,
-    ) -> (Vec<(&'s Kept, Block)>, Contrasts) {
-        for ((_, block), ratio) in blocks.iter_mut().zip(&contrasts.ratios) {
-            if let Some(ratio) = ratio {
-                block.value += (times - 1.0) * (ratio - contrasts.effects[block.arm]);
-            }
-        }
-        let values: Vec<Block> = blocks.iter().map(|(_, value)| *value).collect();
-        let contrasts = Contrasts::of(&values, self.arms.len());
-        (blocks, contrasts)
+    fn contrasts_of(&self, blocks: &[(&Kept, Block)]) -> Contrasts {
+        Contrasts::of(&values(blocks), self.arms.len())
     }
 
     /// As [`SequenceLog::contrasts`], with blocks read as `ends` says, and what
@@ -571,7 +567,7 @@ impl SequenceLog {
         &self,
         ends: Ends,
         course: Option<&Course>,
-    ) -> (Vec<(&Kept, Block)>, Contrasts) {
+    ) -> (Vec<(&Kept, Block)>, RoughContrasts) {
         let ahead =
             |block: &Kept| course.map_or(Some(0.0), |course| self.ahead(course, block, ends));
         let beside = self.blocks.iter();
@@ -608,8 +604,7 @@ impl SequenceLog {
             block.value = block.value.max(floor);
         }
         read.retain(|(_, block)| block.value.is_finite());
-        let values: Vec<Block> = read.iter().map(|(_, value)| *value).collect();
-        let contrasts = Contrasts::of(&values, self.arms.len());
+        let contrasts = RoughContrasts::of(&values(&read), self.arms.len());
         (read, contrasts)
     }
 
@@ -638,5 +633,18 @@ impl SequenceLog {
             a.round != b.round || resumed
         };
         self.blocks.chunk_by(move |a, b| !begins(a, b))
+    }
+}
+
+fn values(blocks: &[(&Kept, Block)]) -> Vec<Block> {
+    blocks.iter().map(|(_, value)| *value).collect()
+}
+
+/// Makes all that `blocks` differ by from the effects `times` as large.
+fn widen(blocks: &mut [(&Kept, Block)], contrasts: &Contrasts, times: f64) {
+    for ((_, block), ratio) in blocks.iter_mut().zip(&contrasts.ratios) {
+        if let Some(ratio) = ratio {
+            block.value += (times - 1.0) * (ratio - contrasts.effects[block.arm]);
+        }
     }
 }

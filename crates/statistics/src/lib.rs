@@ -33,6 +33,7 @@ pub use pool::pool;
 pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;
+pub use sequence::RoughContrasts;
 pub use signed_rank::fewest;
 pub use signed_rank::paired;
 pub use states::States;

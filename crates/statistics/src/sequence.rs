@@ -114,25 +114,31 @@ pub struct Contrasts {
     pub(crate) widths: Vec<Width>,
 }
 
+/// As [`Contrasts`], but without the law of the noise: for a part of the time, and
+/// without intervals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoughContrasts {
+    /// As [`Contrasts::ratios`].
+    pub ratios: Vec<Option<f64>>,
+    /// As [`Contrasts::effects`], by Hodges and Lehmann's location.
+    pub effects: Vec<f64>,
+}
+
+impl RoughContrasts {
+    /// Of `blocks` in time order, with arms below `arms`.
+    pub fn of(blocks: &[Block], arms: usize) -> RoughContrasts {
+        let (fit, _) = Backfit::settled(blocks, arms);
+        RoughContrasts {
+            ratios: fit.ratios,
+            effects: fit.effects,
+        }
+    }
+}
+
 impl Contrasts {
     /// Of `blocks` in time order, with arms below `arms`.
     pub fn of(blocks: &[Block], arms: usize) -> Contrasts {
-        let mut fit = Backfit::begin(blocks, arms);
-        fit.round(FIRST_REACH);
-        fit.round(FIRST_REACH);
-        let mut best: Option<(f64, usize)> = None;
-        for reach in REACHES {
-            let mut trial = fit.clone();
-            trial.find_drift(reach);
-            let loss = trial.loss(fit.spread);
-            if best.is_none_or(|(least, _)| loss < least) {
-                best = Some((loss, reach));
-            }
-        }
-        let reach = best.map_or(FIRST_REACH, |(_, reach)| reach);
-        for _ in 0..ROUNDS {
-            fit.round(reach);
-        }
+        let (mut fit, reach) = Backfit::settled(blocks, arms);
         let (mut law, mut widths) = fit.law();
         for _ in 0..LAW_ROUNDS {
             fit.find_drift(reach);
@@ -183,6 +189,27 @@ struct Backfit<'a> {
 }
 
 impl<'a> Backfit<'a> {
+    /// When drift and effects agree, and the reach by which they were found.
+    fn settled(blocks: &'a [Block], arms: usize) -> (Self, usize) {
+        let mut fit = Backfit::begin(blocks, arms);
+        fit.round(FIRST_REACH);
+        fit.round(FIRST_REACH);
+        let mut best: Option<(f64, usize)> = None;
+        for reach in REACHES {
+            let mut trial = fit.clone();
+            trial.find_drift(reach);
+            let loss = trial.loss(fit.spread);
+            if best.is_none_or(|(least, _)| loss < least) {
+                best = Some((loss, reach));
+            }
+        }
+        let reach = best.map_or(FIRST_REACH, |(_, reach)| reach);
+        for _ in 0..ROUNDS {
+            fit.round(reach);
+        }
+        (fit, reach)
+    }
+
     fn begin(blocks: &'a [Block], arms: usize) -> Self {
         let distances = distances(blocks);
         let effects = first_effects(blocks, arms, &distances);

@@ -8,7 +8,7 @@ use crate::experiment::carry_over::carry_over;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::TargetTurn;
 use jostle_statistics::Block;
-use jostle_statistics::Contrasts;
+use jostle_statistics::RoughContrasts;
 use jostle_statistics::location;
 use jostle_statistics::median;
 use jostle_statistics::normal_quantile;
@@ -37,7 +37,7 @@ impl SequenceLog {
     /// 100, and whether it shows to the end of some.
     pub(super) fn carry_over(
         &self,
-        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, RoughContrasts),
     ) -> (u32, bool) {
         let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
         let mut skip = self.skip;
@@ -80,7 +80,7 @@ impl SequenceLog {
     pub(super) fn settles_within(
         &self,
         skip: u32,
-        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, RoughContrasts),
     ) -> bool {
         let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
         let rate = |block: &Kept, part: std::ops::Range<u32>| {
@@ -139,7 +139,7 @@ impl SequenceLog {
     /// blocks spread more.
     pub(super) fn grain(
         &self,
-        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, RoughContrasts),
     ) -> (f64, bool) {
         let (mut halves, mut wholes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for ((kept, block), ratio) in blocks.iter().zip(&contrasts.ratios) {

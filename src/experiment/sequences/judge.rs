@@ -119,10 +119,7 @@ impl SequenceLog {
         let (blocks, contrasts) = match chosen {
             None => (blocks, Rc::new(contrasts)),
             Some(chosen) => {
-                let of = |blocks: &[(&Kept, Block)]| {
-                    let values: Vec<Block> = blocks.iter().map(|(_, value)| *value).collect();
-                    Rc::new(Contrasts::of(&values, self.arms.len()))
-                };
+                let of = |blocks: &[(&Kept, Block)]| Rc::new(self.contrasts_of(blocks));
                 let pairs = blocks.into_iter().zip(chosen);
                 let (free, other): (Vec<_>, Vec<_>) = pairs.partition(|(_, free)| *free);
                 let [free, other] = [free, other].map(|blocks| {
