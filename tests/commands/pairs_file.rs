@@ -189,8 +189,10 @@ fn predictions_of_another_machine_are_below_every_baseline() {
         for baseline in ["none", "mean-of-pairs"].into_iter().chain(split) {
             assert!(own < mean(baseline).unwrap(), "{baseline}: {methods:?}");
         }
-        let covered = of("product").unwrap()["covered_percent"].as_f64().unwrap();
-        assert!((85.0..=100.0).contains(&covered), "{covered}");
+        for (share, least) in [("covered_percent", 85.0), ("agree_percent", 90.0)] {
+            let found = of("product").unwrap()[share].as_f64().unwrap();
+            assert!((least..=100.0).contains(&found), "{share}: {found}");
+        }
     }
 }
 
