@@ -369,12 +369,13 @@ fn sequence(
         return shape(skip, if evicts { skip / 2 } else { skip * 5 / 4 });
     }
     match slices {
-        // The scheduler's own slices of milliseconds have to average out.
+        // The scheduler's own slices of milliseconds have to average out, and what the target
+        // reads again and again has to be read at its new pace: scripts/block-length.
         Some(_) if resource.row().intensity == Intensity::Share => {
             let periods = |time: Duration| time.div_duration_f64(period).ceil() as u32;
             shape(
-                periods(Duration::from_millis(4)),
-                periods(Duration::from_millis(16)).max(2),
+                periods(Duration::from_millis(12)),
+                periods(Duration::from_millis(32)).max(2),
             )
         }
         Some(_) => shape(2, 6),

@@ -48,7 +48,8 @@ impl Run<'_, '_> {
         let sequence = self.sequences.iter().find(own)?;
         let rounds = match run.half {
             Half::Tolerated => lacks / AT_100 as f64,
-            Half::Caused => lacks,
+            // The first few come two at a time.
+            Half::Caused => lacks - 0.5 * lacks.min(self.few_caused(run) as f64),
         };
         let halves = self.queue.halves.iter();
         let others = halves.filter(|run| sequence.members.contains(&run.subject));
@@ -56,13 +57,22 @@ impl Run<'_, '_> {
         let blocks: usize = undecided
             .map(|run| match run.half {
                 Half::Tolerated => AT_100,
-                Half::Caused => 1,
+                Half::Caused => 1 + usize::from(self.few_caused(run) > 0),
             })
             .sum();
         let round = sequence.block() * (blocks + FEWEST_CONTROLS) as u32;
         let seconds = rounds.max(1.0) * round.as_secs_f64();
         let left = end.saturating_sub(self.elapsed()).as_secs_f64();
         (!run.ended && run.error.is_none() && seconds <= left).then_some(seconds)
+    }
+
+    /// Pairs that what a target does to a source lacks for a look at its verdict; until then
+    /// a round gives two.
+    fn few_caused(&self, run: &HalfRun) -> usize {
+        let levels = run.search.rules.endpoints.iter();
+        let fewest = levels.map(|level| run.search.pairs_at(*level)).min();
+        let wanted = self.settings.min_pairs();
+        wanted.saturating_sub(fewest.unwrap_or(wanted))
     }
 
     /// A level of its curve that has not enough pairs yet; `None` where blocks are too
