@@ -9,6 +9,7 @@ use crate::os::cgroup;
 use crate::os::cgroup::Hierarchies;
 use crate::os::here;
 use crate::os::proc;
+use crate::os::proc::WaitClock;
 use crate::os::psi::total_us;
 use crate::os::text;
 use crate::sys::clock::cpu_ns_of;
@@ -488,20 +489,18 @@ fn waited(processes: &[i32]) -> Read<HashMap<i32, f64>> {
                     "more than {MOST_THREADS} threads are too many to read one by one"
                 ));
             }
-            let path = format!("proc/{pid}/task/{tid}/schedstat");
-            let line = text::text(here(), path).map_err(|error| error.to_string());
-            let line = match line {
-                Ok(line) => line,
+            let mut clock = match WaitClock::open(here(), pid, tid) {
+                Ok(clock) => clock,
                 // It ended.
                 Err(_) if proc::thread_stat(here(), pid, tid).is_none() => continue,
-                Err(reason) => return Err(reason),
+                Err(error) => return Err(error.to_string()),
             };
-            let waited = line
-                .split(' ')
-                .nth(1)
-                .and_then(|word| word.parse::<f64>().ok());
-            let waited = waited.ok_or("schedstat: the kernel does not count waiting")?;
-            found.insert(tid, waited / 1e9);
+            let waited = match clock.read_ns() {
+                Some(waited) => waited,
+                None if proc::thread_stat(here(), pid, tid).is_none() => continue,
+                None => return Err("schedstat: the kernel does not count waiting".to_string()),
+            };
+            found.insert(tid, waited as f64 / 1e9);
         }
     }
     Ok(found)

@@ -2,7 +2,7 @@
 //! pause.
 
 use crate::os::here;
-use crate::os::text::Text;
+use crate::os::proc::WaitClock;
 use crate::sys::clock::cpu_ns_of;
 use crate::workload::Target;
 use crate::workload::tree;
@@ -15,7 +15,7 @@ const MOST: usize = 32;
 pub(super) struct Clocks {
     processes: Vec<i32>,
     /// Of each thread.
-    waits: Vec<Text>,
+    waits: Vec<WaitClock>,
 }
 
 /// Sums since the processes began.
@@ -39,12 +39,10 @@ impl Clocks {
         if threads.len() > MOST {
             return Clocks::default();
         }
-        let files = threads.iter().map(|(pid, tid)| {
-            let path = format!("proc/{pid}/task/{tid}/schedstat");
-            Text::open(here(), path).map(|text| text.only_first(128))
-        });
+        let clocks = threads.iter();
+        let clocks = clocks.map(|(pid, tid)| WaitClock::open(here(), *pid, *tid));
         // All or nothing: a sum without some of its parts is wrong.
-        let waits: Result<Vec<Text>, _> = files.collect();
+        let waits: Result<Vec<WaitClock>, _> = clocks.collect();
         Clocks {
             processes,
             waits: waits.unwrap_or_default(),
@@ -54,11 +52,7 @@ impl Clocks {
     pub(super) fn read(&mut self) -> Reading {
         let cpu = self.processes.iter().map(|pid| cpu_ns_of(*pid));
         let cpu: Option<u64> = cpu.sum();
-        let waits = self.waits.iter_mut().map(|text| {
-            let text = text.read().ok()?;
-            text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-        });
-        let waited: Option<u64> = waits.sum();
+        let waited: Option<u64> = self.waits.iter_mut().map(WaitClock::read_ns).sum();
         Reading {
             cpu_ns: cpu.filter(|_| !self.processes.is_empty()),
             waited_ns: waited.filter(|_| !self.waits.is_empty()),

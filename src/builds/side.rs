@@ -7,7 +7,7 @@ use super::bench::Turn;
 use crate::error::Error;
 use crate::metric::Metric;
 use crate::os::here;
-use crate::os::text::Text;
+use crate::os::proc::WaitClock;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::sleep_until;
 use crate::workload::Target;
@@ -36,7 +36,7 @@ pub(super) struct Instance {
     started: bool,
     ended: bool,
     /// How long it waited for the CPU while somebody else had it.
-    waits: Option<Text>,
+    waits: Option<WaitClock>,
 }
 
 /// A build at one moment.
@@ -58,21 +58,13 @@ impl Mark {
 
 /// The wait for the CPU of a build that is one thread: of several, some wait for each
 /// other.
-fn waits(target: &Target) -> Option<Text> {
+fn waits(target: &Target) -> Option<WaitClock> {
     let processes = target.scope().processes();
     let [pid] = processes[..] else {
         return None;
     };
     let alone = tree::threads(pid).len() == 1;
-    let path = format!("proc/{pid}/task/{pid}/schedstat");
-    alone
-        .then(|| Text::open(here(), path).ok())?
-        .map(|text| text.only_first(128))
-}
-
-fn waited_ns(schedstat: &mut Text) -> Option<u64> {
-    let text = schedstat.read().ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+    alone.then(|| WaitClock::open(here(), pid, pid).ok())?
 }
 
 impl Instance {
@@ -247,7 +239,7 @@ impl Instance {
         Ok(Mark {
             at_ns: before + (after - before) / 2,
             count,
-            waited_ns: self.waits.as_mut().and_then(waited_ns),
+            waited_ns: self.waits.as_mut().and_then(WaitClock::read_ns),
         })
     }
 

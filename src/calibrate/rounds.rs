@@ -28,6 +28,11 @@ impl<'a> Rounds<'a> {
         }
     }
 
+    /// Takes no account of `waited`.
+    pub fn excuse(&mut self, waited: Duration) {
+        self.began += waited;
+    }
+
     /// Whether another round is to be done: it is counted as begun.
     pub fn another(&mut self) -> bool {
         let spent = self.watch.now().saturating_sub(self.began);

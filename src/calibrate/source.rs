@@ -155,8 +155,12 @@ pub(super) fn measure(
     match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
             entry.settle_seconds = reading(pair.settle(period, slot(SETTLE_SHARE)))?;
-            let is_virtual = request.machine.hypervisor.is_some();
-            entry.reporter = reading(pair.curve(is_virtual, slot(REPORTER_SHARE)))?;
+            let machine = request.machine;
+            let shared = match machine.hypervisor {
+                Some(_) => machine.sharing(Domain::LlcGroup, cpu),
+                None => Vec::new(),
+            };
+            entry.reporter = reading(pair.curve(&shared, slot(REPORTER_SHARE)))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -281,12 +285,17 @@ impl Pair {
         Ok(settle.as_secs_f64())
     }
 
-    fn curve(&mut self, virtual_machine: bool, slot: Slot) -> Result<Reporter, Stop> {
+    /// `may_part`: CPUs that are said to share a last-level cache, and may not.
+    fn curve(&mut self, may_part: &[usize], slot: Slot) -> Result<Reporter, Stop> {
         let takes_turns = self.takes_turns();
         let (placement, second) = (&self.probe.plan.placement, &self.second.plan.placement);
-        let of_cache = virtual_machine && placement.mode == PlacementMode::SharedLlc;
+        let meets_there = matches!(
+            placement.mode,
+            PlacementMode::SharedLlc | PlacementMode::SameNuma
+        );
         let cpus = placement.cpus.first().zip(second.cpus.first());
-        let transfer = cpus.filter(|_| of_cache);
+        let both = cpus.filter(|(one, other)| may_part.contains(one) && may_part.contains(other));
+        let transfer = both.filter(|_| meets_there);
         let transfer = transfer.and_then(|(one, other)| Transfer::between(*one, *other).ok());
         let meeting = Meeting {
             takes_turns,

@@ -457,14 +457,31 @@ pub(super) mod tests {
     }
 
     fn loaded(machine: &Machine, target: usize, generator: usize) -> Plans {
+        let mut request = request(machine, &[target]);
+        request.load = Some(load_from(generator));
+        request.plans(machine, slice::PERIODS[0])
+    }
+
+    fn load_from(generator: usize) -> LoadPlan {
         let mut spec = LoadSpec::new("http://127.0.0.1:1/".parse().unwrap());
         spec.placement.cpus = vec![generator];
-        let mut request = request(machine, &[target]);
-        request.load = Some(LoadPlan {
+        LoadPlan {
             spec,
             drive: Drive::Pace(Pace::Closed),
-        });
-        request.plans(machine, slice::PERIODS[0])
+        }
+    }
+
+    #[test]
+    fn the_scheduler_is_asked_where_neither_the_target_nor_its_load_is() {
+        let machine = fake::cores(4, 1);
+        let mut request = request(&machine, &[0]);
+        assert_eq!(another_cpu(&request), Some(1));
+        request.load = Some(load_from(1));
+        assert_eq!(another_cpu(&request), Some(2));
+        request.cpu_choice.reach = vec![0, 2];
+        assert_eq!(another_cpu(&request), Some(3));
+        request.limits.cpus = vec![0, 1, 2];
+        assert_eq!(another_cpu(&request), None);
     }
 
     #[test]

@@ -253,4 +253,23 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         assert!(Binary::Path(own).resolve(&us).is_ok());
     }
+
+    #[test]
+    fn a_file_is_its_own_while_nobody_else_runs_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("waits");
+        std::fs::copy("/bin/sleep", &file).unwrap();
+        let start = || std::process::Command::new(&file).arg("60").spawn().unwrap();
+        let mut both = [start(), start()];
+        let of = |pids: &[u32]| Scope::Processes(pids.iter().map(|pid| *pid as i32).collect());
+        let pids = both.each_ref().map(std::process::Child::id);
+        let seen = [is_own(&file, &of(&pids)), is_own(&file, &of(&pids[..1]))];
+        both[1].kill().unwrap();
+        both[1].wait().unwrap();
+        let alone = is_own(&file, &of(&pids[..1]));
+        both[0].kill().unwrap();
+        both[0].wait().unwrap();
+        assert_eq!(seen, [true, false]);
+        assert!(alone);
+    }
 }

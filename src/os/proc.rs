@@ -1,7 +1,9 @@
 //! Processes and threads, from `/proc/PID`.
 
+use super::Error;
 use super::stat::ticks_per_second;
 use super::text;
+use super::text::Text;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -97,8 +99,26 @@ pub fn thread_stat(root: &Path, pid: i32, tid: i32) -> Option<Stat> {
 /// Nanoseconds for which a thread was ready and had no CPU; `None` where the kernel does not
 /// count that.
 pub fn thread_waited_ns(root: &Path, pid: i32, tid: i32) -> Option<u64> {
-    let text = text::text(root, format!("proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+    WaitClock::open(root, pid, tid).ok()?.read_ns()
+}
+
+/// The waiting of one thread, to be read often.
+pub struct WaitClock(Text);
+
+impl WaitClock {
+    /// # Errors
+    ///
+    /// When the thread is gone, or the kernel keeps no such file.
+    pub fn open(root: &Path, pid: i32, tid: i32) -> Result<WaitClock, Error> {
+        let text = Text::open(root, format!("proc/{pid}/task/{tid}/schedstat"))?;
+        Ok(WaitClock(text.only_first(128)))
+    }
+
+    /// Nanoseconds so far, as [`thread_waited_ns`].
+    pub fn read_ns(&mut self) -> Option<u64> {
+        let text = self.0.read().ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
 }
 
 /// Clock ticks since boot, as [`Stat::start`] counts them.

@@ -273,6 +273,14 @@ fn a_second_copy_tells_loss_and_settle_time() {
         slot(timing, long, &clock),
     );
     assert!(matches!(apart, Err(Stop::Failed(reason)) if reason.contains("did not share")));
+
+    // CPUs that are apart are waited for, and the wait takes no rounds.
+    let until = clock.now() + Duration::from_secs(4);
+    let later = || Some(clock.now() >= until);
+    let slot = slot(timing, Duration::from_secs(2), &clock);
+    let waited = reporter::curve(&mut probe, &mut second, &meeting(&later), slot).unwrap();
+    let at_once = reporter::curve(&mut probe, &mut second, &meeting(&|| None), slot).unwrap();
+    assert_eq!(waited[0].windows, at_once[0].windows);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use super::caused::kept_apart;
 use super::caused::least_sd;
 use super::caused::requests;
 use super::caused::streamed;
+use super::caused::surely_suffers;
 use super::caused::used;
 use super::cpu::CpuNeed;
 use super::isotonic::Knot;
@@ -96,6 +97,7 @@ impl Responses {
         let fit = fits_a_cache(profile);
         let need = CpuNeed::from_profile(profile);
         let demand = need.map_or(1.0, |need| f64::from(need.demand));
+        let mut streams = false;
         for resource in Resource::ALL {
             let (lane, id) = (*resource as usize, resource.id());
             let entry = profile.resources.get(id).unwrap_or(&absent);
@@ -126,7 +128,12 @@ impl Responses {
             let points = caused_of(id, entry, profile.usage.as_ref(), apart);
             let apart = apart.filter(|_| STREAMS.contains(resource));
             let points = match apart {
-                Some(_) => points.map(|points| streamed(points, fit, demand)),
+                Some(apart) => {
+                    let suffers = surely_suffers(entry, apart);
+                    streams |=
+                        suffers && fit == Some(false) && *resource == Resource::MemoryBandwidth;
+                    points.map(|points| streamed(points, fit, suffers, demand))
+                }
                 None => points,
             };
             let typical = typical.and_then(|typical| typical.caused);
@@ -144,6 +151,11 @@ impl Responses {
             };
             let points = points.map(|(points, sd)| (points.clamp(0.0, 100.0), sd));
             caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
+        }
+        // It takes the whole cache while it runs, and not only what a walk notices.
+        let held = &mut caused[Resource::LlcCapacity as usize];
+        if let (true, Some((points, _))) = (streams, held) {
+            *points = points.max(100.0 * demand as f32);
         }
         let mut responses = Responses::new(curves, flat, &caused);
         responses.assumed = assumed.and(responses.known);
