@@ -37,9 +37,13 @@ fn entry(status: Status) -> ResourceEntry {
 }
 
 fn read(entry: ResourceEntry) -> Responses {
+    read_of("llc-capacity", entry)
+}
+
+fn read_of(id: &str, entry: ResourceEntry) -> Responses {
     let mut profile = TEMPLATE.clone();
     profile.resources.clear();
-    profile.resources.insert("llc-capacity".into(), entry);
+    profile.resources.insert(id.into(), entry);
     Responses::from_profile(&profile)
 }
 
@@ -190,8 +194,8 @@ fn without_a_score_the_source_itself_tells_what_is_caused() {
     let caused = |points: Vec<CurvePoint>| {
         let mut entry = entry(Status::Unresolved);
         entry.probe_curve = points;
-        let responses = read(entry);
-        let at = lane_of("llc-capacity");
+        let responses = read_of("llc-bandwidth", entry);
+        let at = lane_of("llc-bandwidth");
         responses
             .caused_known
             .contains(at)
