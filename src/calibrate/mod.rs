@@ -41,6 +41,9 @@ use std::time::SystemTime;
 pub const BUDGET: Duration = Duration::from_secs(45);
 /// Less is not enough to measure anything.
 pub const LEAST_BUDGET: Duration = Duration::from_secs(5);
+/// Longest wait, beyond the budget, for CPUs of a virtual machine that share a last-level
+/// cache at times.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Share of the budget.
 const SIZES_SHARE: f64 = 0.15;
 
@@ -87,9 +90,11 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
     let seconds = slices.value().map(|slices| slices.period_seconds);
     let period = seconds.map_or(slice::PERIODS[0], Duration::from_secs_f64);
     let mut resources = BTreeMap::new();
+    let mut patience = PATIENCE;
     for (index, &resource) in request.resources.iter().enumerate() {
         watch.say(resource.id())?;
-        let left = (began + request.budget).saturating_sub(watch.now());
+        let end = began + request.budget + (PATIENCE - patience);
+        let left = end.saturating_sub(watch.now());
         let entry = match left.is_zero() {
             true => Source::without_numbers(
                 resource,
@@ -101,7 +106,7 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
             ),
             false => {
                 let slot = left / (request.resources.len() - index) as u32;
-                source::measure(request, resource, cpu, period, slot, watch)?
+                source::measure(request, resource, cpu, period, slot, &mut patience, watch)?
             }
         };
         resources.insert(resource.id().to_string(), entry);

@@ -17,8 +17,7 @@ const ROUNDS: (usize, usize) = (1, 12);
 /// The same for a victim of a cache of which unseen neighbours have a part now and then.
 const PROBING_ROUNDS: (usize, usize) = (8, 24);
 const SETTLE_ROUNDS: (usize, usize) = (1, 7);
-/// How long CPUs that were moved apart are waited for, and how often they are looked at.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How often CPUs that were moved apart are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// Settled means this close to the state it ends in, a fraction.
 const SETTLED: f64 = 0.1;
@@ -49,14 +48,15 @@ pub struct Meeting<'a> {
 /// The performance of `probe` at 100 % against the intensity of `second`, as a
 /// fraction of what it does while `second` is parked; readings of one round
 /// are compared, the median over rounds counts. While they do not share the cache that they
-/// are said to share, no round begins ([`PATIENCE`]); rounds in which they stopped sharing
-/// it do not count, nor, for a probe that is a victim, the
+/// are said to share, no round begins, until `patience` is used up; rounds in which they
+/// stopped sharing it do not count, nor, for a probe that is a victim, the
 /// slower half of them by what it does without the second: somebody unseen had the cache.
 pub fn curve(
     probe: &mut dyn Press,
     second: &mut dyn Press,
     meeting: &Meeting,
     slot: Slot,
+    patience: &mut Duration,
 ) -> Result<Vec<ReporterPoint>, Stop> {
     let (without_copy, beside_copy) = match meeting.probes {
         true => (Order::Probe(100.0), Order::Probe(100.0)),
@@ -79,14 +79,13 @@ pub fn curve(
     let mut rounds = Rounds::of(slot, range);
     let mut apart = false;
     let mut read_alone = Vec::new();
-    let mut patience = PATIENCE;
     while rounds.another() {
         second.order(Order::Park, watch)?;
         let mut shared = (meeting.shares)();
         while shared == Some(false) && !patience.is_zero() {
             watch.pause(LOOK)?;
             rounds.excuse(LOOK);
-            patience = patience.saturating_sub(LOOK);
+            *patience = patience.saturating_sub(LOOK);
             shared = (meeting.shares)();
         }
         probe.order(without_copy, watch)?;

@@ -34,6 +34,7 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long
@@ -105,20 +106,22 @@ fn sharing(machine: &Machine, resource: Resource, cpu: usize, allowed: &[usize])
     cpus.filter(|cpu| group.contains(cpu)).collect()
 }
 
-/// Measures one source within about `length`.
+/// Measures one source within about `length`, and what of `patience` it waits for CPUs that
+/// were moved apart.
 pub(super) fn measure(
     request: &Request,
     resource: Resource,
     cpu: usize,
     period: Duration,
     length: Duration,
+    patience: &mut Duration,
     watch: &dyn Watch,
 ) -> Result<Source, Stop> {
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
-    let end = watch.now() + length;
+    let end = Cell::new(watch.now() + length);
     let slot = |share: f64| Slot {
         timing: resource.row().timing,
-        length: end.saturating_sub(watch.now()).mul_f64(share),
+        length: end.get().saturating_sub(watch.now()).mul_f64(share),
         watch,
     };
     let without_numbers = |reason: &str| Source::without_numbers(resource, reason);
@@ -160,7 +163,10 @@ pub(super) fn measure(
                 Some(_) => machine.sharing(Domain::LlcGroup, cpu),
                 None => Vec::new(),
             };
-            entry.reporter = reading(pair.curve(&shared, slot(REPORTER_SHARE)))?;
+            let before = *patience;
+            entry.reporter = reading(pair.curve(&shared, slot(REPORTER_SHARE), patience))?;
+            // What was waited takes no time from what follows.
+            end.set(end.get() + (before - *patience));
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -286,7 +292,12 @@ impl Pair {
     }
 
     /// `may_part`: CPUs that are said to share a last-level cache, and may not.
-    fn curve(&mut self, may_part: &[usize], slot: Slot) -> Result<Reporter, Stop> {
+    fn curve(
+        &mut self,
+        may_part: &[usize],
+        slot: Slot,
+        patience: &mut Duration,
+    ) -> Result<Reporter, Stop> {
         let takes_turns = self.takes_turns();
         let (placement, second) = (&self.probe.plan.placement, &self.second.plan.placement);
         let meets_there = matches!(
@@ -303,7 +314,7 @@ impl Pair {
             shares: &|| Some(transfer.as_ref()?.look()? <= APART_NS),
         };
         Ok(Reporter {
-            curve: reporter::curve(&mut self.probe, &mut self.second, &meeting, slot)?,
+            curve: reporter::curve(&mut self.probe, &mut self.second, &meeting, slot, patience)?,
             placement: self.probe.plan.placement.clone(),
             second_cpus: self.second.plan.placement.cpus.clone(),
         })

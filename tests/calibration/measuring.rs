@@ -258,6 +258,7 @@ fn a_second_copy_tells_loss_and_settle_time() {
         &mut second,
         &meeting(&|| None),
         slot(timing, long, &clock),
+        &mut Duration::default(),
     )
     .unwrap();
     let performance: Vec<f64> = curve.iter().map(|point| point.performance).collect();
@@ -271,6 +272,7 @@ fn a_second_copy_tells_loss_and_settle_time() {
         &mut second,
         &meeting(&|| Some(false)),
         slot(timing, long, &clock),
+        &mut Duration::default(),
     );
     assert!(matches!(apart, Err(Stop::Failed(reason)) if reason.contains("did not share")));
 
@@ -278,9 +280,14 @@ fn a_second_copy_tells_loss_and_settle_time() {
     let until = clock.now() + Duration::from_secs(4);
     let later = || Some(clock.now() >= until);
     let slot = slot(timing, Duration::from_secs(2), &clock);
-    let waited = reporter::curve(&mut probe, &mut second, &meeting(&later), slot).unwrap();
-    let at_once = reporter::curve(&mut probe, &mut second, &meeting(&|| None), slot).unwrap();
+    let mut patience = Duration::from_secs(10);
+    let mut curve_of = |meeting: &Meeting| {
+        reporter::curve(&mut probe, &mut second, meeting, slot, &mut patience).unwrap()
+    };
+    let waited = curve_of(&meeting(&later));
+    let at_once = curve_of(&meeting(&|| None));
     assert_eq!(waited[0].windows, at_once[0].windows);
+    assert!(patience > Duration::from_secs(5) && patience <= Duration::from_secs(6));
 }
 
 #[test]
@@ -297,7 +304,14 @@ fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
         shares: &|| None,
     };
     let slot = slot(timing, Duration::from_secs(10), &clock);
-    let curve = reporter::curve(&mut probe, &mut second, &meeting, slot).unwrap();
+    let curve = reporter::curve(
+        &mut probe,
+        &mut second,
+        &meeting,
+        slot,
+        &mut Duration::default(),
+    )
+    .unwrap();
     for (point, expected) in curve.iter().zip([0.9, 0.8, 0.7, 0.6]) {
         assert!((point.performance - expected).abs() < 0.01, "{curve:?}");
         assert!(point.windows >= 4, "{curve:?}");
@@ -307,7 +321,14 @@ fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
         length: Duration::from_millis(100),
         ..slot
     };
-    let curve = reporter::curve(&mut probe, &mut second, &meeting, short).unwrap();
+    let curve = reporter::curve(
+        &mut probe,
+        &mut second,
+        &meeting,
+        short,
+        &mut Duration::default(),
+    )
+    .unwrap();
     assert!(curve[0].windows >= 4, "{curve:?}");
 }
 

@@ -193,7 +193,7 @@ const EVICTIONS_DIFFER: f32 = 0.8;
 
 /// How much of what the others of [`CACHE`] cost counts beside the costliest on CPUs of
 /// their own, where who streams takes room in the cache and bandwidth at the same time:
-/// the least error of 0, 0.5 and 1 for SQLite, xz and zstd beside NumPy, which streams.
+/// of 0, 0.5 and 1 the least mean error over the pairs of `profiles/epyc-busy`.
 const REST_COSTS: f32 = 0.5;
 
 /// All that run on one machine meet here, so that what is nobody's resource counts once.
