@@ -9,7 +9,8 @@
 //!    pressure on it, whatever the sources lost meanwhile.
 //! 3. `caused`, the intensity at which the source starts to suffer: it errs high
 //!    for a source that suffers early. Of `llc-capacity`, whose walk suffers earliest,
-//!    what it lost goes first, by calibrations of one machine.
+//!    what it lost goes first, by calibrations of one machine; beside its own
+//!    calibration it counts half.
 //! 4. What the source was seen to lose, without a verdict.
 //!
 //! A source on another CPU loses much if that CPU serves the interrupts of a disk that
@@ -234,7 +235,9 @@ pub(super) fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {
 /// What the source felt.
 ///
 /// The walk through a part of the last-level cache (`walks`) suffers early and then loses
-/// nearly all: what it lost counts, not where that began.
+/// nearly all: what it lost counts, not where that began. What it loses beside a copy of the
+/// source depends on what other guests do meanwhile: one calibration is one minute of that,
+/// and counts half.
 fn suffered(entry: &ResourceEntry, streams: Option<Streams>, walks: bool) -> Option<(f64, f64)> {
     let mut least = least_sd(entry.status);
     let from_score = entry
@@ -248,7 +251,7 @@ fn suffered(entry: &ResourceEntry, streams: Option<Streams>, walks: bool) -> Opt
     let walked = probe.last().filter(|last| walks && last.at >= WHOLE);
     let (points, sd) = if let Some(equivalent) = entry.equivalent_intensity {
         // The source's loss at 100 was matched: its relative error is ours.
-        match (raw.last(), probe.last()) {
+        let found = match (raw.last(), probe.last()) {
             (Some(raw), Some(left)) if raw.ln < 0.0 => (
                 equivalent * left.ln / raw.ln,
                 equivalent * raw.variance.sqrt() / -raw.ln,
@@ -257,7 +260,8 @@ fn suffered(entry: &ResourceEntry, streams: Option<Streams>, walks: bool) -> Opt
                 equivalent,
                 from_score.map_or(2.0 * INFERRED_SD, |(_, sd)| sd),
             ),
-        }
+        };
+        walked.map_or(found, |walked| halfway(found, beside_a_copy(walked)))
     } else if let Some(walked) = walked {
         least = INFERRED_SD;
         beside_a_copy(walked)
@@ -289,10 +293,15 @@ fn beside_a_copy(walked: &Knot) -> (f64, f64) {
     (at(0.0), sd_around(at(0.0), [at(Z95), at(-Z95)]))
 }
 
-/// What the walk kept beside a source at an intensity, where nothing else is known of the
-/// machine: medians of four calibrations of a 2-vCPU guest of an EPYC host, of which other
-/// guests used the cache as well. In an hour in which they used less of it, it kept 94, 51,
-/// 22 and 16 %.
+/// Between two readings of the same measurement: their difference is an error of both.
+fn halfway((one, its): (f64, f64), (other, others): (f64, f64)) -> (f64, f64) {
+    let apart = (one - other) / 2.0;
+    ((one + other) / 2.0, ((its + others) / 2.0).hypot(apart))
+}
+
+/// What the walk kept beside a source at an intensity: medians of four calibrations of a
+/// 2-vCPU guest of an EPYC host, of which other guests used the cache as well. In an hour in
+/// which they used less of it, it kept 94, 51, 22 and 16 %.
 const WALK_BESIDE_A_COPY: [(f64, f64); 5] = [
     (0.0, 1.0),
     (25.0, 0.637),
@@ -385,6 +394,19 @@ mod tests {
             "windows": 8, "pressure": 1}"#;
         assert!((entry("llc-capacity", half).0 - 50.0).abs() < 1e-9);
         assert_eq!(entry("l2-capacity", half).0, 96.0);
+        // The machine's own calibration counts half, and so does what it differs by.
+        let mut calibrated: ResourceEntry = serde_json::from_str(&format!(
+            r#"{{"status": "unresolved", "equivalent_intensity": 80, "probe_curve": [{half}]}}"#
+        ))
+        .unwrap();
+        let (points, sd) = caused_of("llc-capacity", &calibrated, None, None).unwrap();
+        assert!((points - 65.0).abs() < 1e-9, "{points}");
+        assert!(sd > 15.0, "{sd}");
+        assert_eq!(caused_of("tlb", &calibrated, None, None).unwrap().0, 80.0);
+        // Nothing to read off a curve: the calibration alone.
+        calibrated.probe_curve.clear();
+        let alone = caused_of("llc-capacity", &calibrated, None, None).unwrap();
+        assert_eq!(alone.0, 80.0);
         assert_eq!(entry("llc-capacity", "").0, 96.0);
     }
 
