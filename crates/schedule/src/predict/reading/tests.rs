@@ -172,8 +172,8 @@ fn the_equivalent_intensity_is_what_presses() {
     let mut both = entry(Status::Measured);
     both.caused = score(90.0, [85.0, 95.0]);
     let caused = |entry: &ResourceEntry| {
-        let responses = read(entry.clone());
-        let at = lane_of("llc-capacity");
+        let responses = read_of("l2-capacity", entry.clone());
+        let at = lane_of("l2-capacity");
         (responses.caused[at], responses.caused_sd[at])
     };
     let (points, sd) = caused(&both);
