@@ -71,12 +71,19 @@ impl Mapping {
         let source = from.base.wrapping_add(page * PAGE);
         let target = self.base.wrapping_add(place * PAGE);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: both pages lie in mappings that these values own, and nothing else
-        // refers to either.
-        let moved = unsafe { libc::mremap(source.cast(), PAGE, PAGE, flags, target) };
-        match moved == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(()),
+        // No hole may be left: what another thread maps there, `from` would unmap at its end.
+        // Linux before 5.7 cannot do that and refuses.
+        let moved = [flags | libc::MREMAP_DONTUNMAP, flags]
+            .into_iter()
+            .any(|flags| {
+                // SAFETY: both pages lie in mappings that these values own, and nothing else
+                // refers to either.
+                let moved = unsafe { libc::mremap(source.cast(), PAGE, PAGE, flags, target) };
+                moved != libc::MAP_FAILED
+            });
+        match moved {
+            true => Ok(()),
+            false => Err(io::Error::last_os_error()),
         }
     }
 }

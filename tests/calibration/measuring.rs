@@ -304,14 +304,11 @@ fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
         shares: &|| None,
     };
     let slot = slot(timing, Duration::from_secs(10), &clock);
-    let curve = reporter::curve(
-        &mut probe,
-        &mut second,
-        &meeting,
-        slot,
-        &mut Duration::default(),
-    )
-    .unwrap();
+    let mut curve_of = |slot| {
+        let patience = &mut Duration::default();
+        reporter::curve(&mut probe, &mut second, &meeting, slot, patience).unwrap()
+    };
+    let curve = curve_of(slot);
     for (point, expected) in curve.iter().zip([0.9, 0.8, 0.7, 0.6]) {
         assert!((point.performance - expected).abs() < 0.01, "{curve:?}");
         assert!(point.windows >= 4, "{curve:?}");
@@ -321,14 +318,7 @@ fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
         length: Duration::from_millis(100),
         ..slot
     };
-    let curve = reporter::curve(
-        &mut probe,
-        &mut second,
-        &meeting,
-        short,
-        &mut Duration::default(),
-    )
-    .unwrap();
+    let curve = curve_of(short);
     assert!(curve[0].windows >= 4, "{curve:?}");
 }
 
