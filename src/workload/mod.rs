@@ -25,6 +25,7 @@ pub mod tree;
 pub use crate::sys::process::set_executable;
 pub use bystander::Bystander;
 pub use command::BeforeProgram;
+pub use guard::Outcome;
 pub use guard::Released;
 pub use guard::executable;
 pub use guard::release;

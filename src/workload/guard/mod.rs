@@ -23,6 +23,7 @@ mod undo;
 
 pub use process::watch;
 pub use pulse::release_all;
+pub use release::Outcome;
 pub use release::Released;
 pub use release::release;
 

@@ -350,7 +350,7 @@ fn a_planted_capacity_is_found() {
         connections: 16,
         ..redis_spec(fake.port)
     });
-    let target: LatencyTarget = "p50:20ms".parse().unwrap();
+    let target: LatencyTarget = "p50:10ms".parse().unwrap();
     let found = find_capacity(
         &mut generator,
         target,
