@@ -19,6 +19,7 @@ use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
 use std::path::Path;
 
 /// Share of undisturbed performance to be kept (the papers' 5 %).
@@ -153,44 +154,57 @@ pub fn load_profiles(dir: &Path) -> Result<Vec<Profile>, Problem> {
     }
 }
 
-/// The application of `profile` as if its curves and scores were the truth. On
-/// shared resources of which it says nothing the truth is that of a synthetic
-/// program, which profiling cannot see; so are its speeds by platform.
-pub fn recorded(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> Member {
-    let app = App::new(profile);
-    let counted = app.counted(false);
-    let responses = &app.responses;
-    let program = Program::draw(&archetype::SERVICE, rng);
-    let known = responses.known.and(counted);
-    let caused_known = responses.caused_known.and(counted);
-    let curves = responses.curves.iter();
-    let mut curves: Vec<TrueCurve> = curves
-        .filter(|curve| counted.contains(curve.lane()))
-        .map(|curve| TrueCurve::new(curve.lane(), |x| f64::from(curve.at(x as f32).0).exp()))
-        .collect();
-    for lane in program.bends().without(known).and(shared()).iter() {
-        curves.push(TrueCurve::new(lane, |x| program.performance(lane, x)));
-    }
-    let mut caused = [0.0; LANES];
-    for lane in caused_known.iter() {
-        caused[lane] = responses.caused[lane];
-    }
-    for lane in shared().without(caused_known).iter() {
-        caused[lane] = program.caused[lane] as f32;
-    }
-    Member {
-        app: TrueApp {
-            name: profile.workload.name.clone(),
-            curves,
-            caused,
-            speed: archetype::speeds(std::slice::from_ref(&program), types, rng),
-            qos: profile.qos.threshold as f32,
-            scaling: Scaling::amdahl(0.1, MOST_CPUS, MOST_NODES),
-        },
-        demand: Demand {
-            cpus: (profile.conditions.target_cpus.len().max(1)) as u32,
-            memory_bytes: 0,
-        },
-        profiled: known.and(caused_known),
-    }
+/// The applications of `profiles` as if their curves and scores were the truth. On a
+/// resource of which a profile says nothing, which profiling cannot see here either, the
+/// application is as another of them, drawn by chance; on one that no profile knows, none
+/// of them meet. Speeds by platform are those of synthetic programs.
+pub fn recorded(profiles: &[Profile], types: &[ServerType], rng: &mut ChaCha8Rng) -> Vec<Member> {
+    let apps: Vec<App> = profiles.iter().map(App::new).collect();
+    let member = |(profile, own): (&Profile, &App)| {
+        let mut others: Vec<&App> = apps.iter().collect();
+        others.shuffle(rng);
+        let told = |knows: fn(&App) -> LaneSet, lane: usize| {
+            let mut tellers = std::iter::once(own).chain(others.iter().copied());
+            tellers.find(|app| knows(app).contains(lane))
+        };
+        let mut curves = Vec::new();
+        let mut caused: Lanes<f32> = [0.0; LANES];
+        for (lane, caused) in caused.iter_mut().enumerate() {
+            let like = told(tolerates, lane).map(|app| app.responses.curves.iter());
+            if let Some(curve) = like.and_then(|mut it| it.find(|curve| curve.lane() == lane)) {
+                curves.push(TrueCurve::new(lane, |x| {
+                    f64::from(curve.at(x as f32).0).exp()
+                }));
+            }
+            *caused = told(causes, lane).map_or(0.0, |app| app.responses.caused[lane]);
+        }
+        let program = Program::draw(&archetype::SERVICE, rng);
+        Member {
+            app: TrueApp {
+                name: profile.workload.name.clone(),
+                curves,
+                caused,
+                speed: archetype::speeds(std::slice::from_ref(&program), types, rng),
+                qos: profile.qos.threshold as f32,
+                scaling: Scaling::amdahl(0.1, MOST_CPUS, MOST_NODES),
+            },
+            demand: Demand {
+                cpus: (profile.conditions.target_cpus.len().max(1)) as u32,
+                memory_bytes: 0,
+            },
+            profiled: tolerates(own).and(causes(own)),
+        }
+    };
+    profiles.iter().zip(&apps).map(member).collect()
+}
+
+/// The resources that `app` meets others on with CPUs of its own, and of which its
+/// profile knows what pressure costs it …
+fn tolerates(app: &App) -> LaneSet {
+    app.responses.known.and(app.counted(false))
+}
+
+/// … and with what it presses.
+fn causes(app: &App) -> LaneSet {
+    app.responses.caused_known.and(app.counted(false))
 }

@@ -183,16 +183,21 @@ fn a_high_memory_load_presses_and_feels_more() {
     }
 }
 
+/// Where a profile says nothing, the truth is that of another one.
 #[test]
-fn recorded_profiles_are_true_and_the_rest_is_unseen() {
+fn recorded_profiles_are_true_and_the_rest_is_like_others() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
     let profiles = load_profiles(&dir).unwrap();
     assert!(profiles.len() > 1);
     let types = hardware("paragon-40").unwrap().types;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    for profile in &profiles {
-        let member = recorded(profile, types, &mut rng);
-        let responses = jostle_schedule::predict::Responses::from_profile(profile);
+    let members = recorded(&profiles, types, &mut rng);
+    let said: Vec<_> = profiles
+        .iter()
+        .map(jostle_schedule::predict::Responses::from_profile)
+        .collect();
+    let mut like_others = 0;
+    for (member, responses) in members.iter().zip(&said) {
         let cpu_time = lane("cpu-time").unwrap();
         assert_eq!(member.app.caused[cpu_time], 0.0, "CPUs are their own");
         for curve in &responses.curves {
@@ -210,7 +215,24 @@ fn recorded_profiles_are_true_and_the_rest_is_unseen() {
         for lane in member.profiled.iter() {
             assert_eq!(member.app.caused[lane], responses.caused[lane]);
         }
+        for lane in shared().without(responses.caused_known).iter() {
+            let caused = member.app.caused[lane];
+            let known = said.iter().filter(|it| it.caused_known.contains(lane));
+            let mut known = known.map(|it| it.caused[lane]);
+            assert!(
+                caused == 0.0 || known.any(|of| of == caused),
+                "{lane}: {caused}"
+            );
+            like_others += usize::from(caused > 0.0);
+        }
     }
+    assert!(like_others > 0, "some entries are open");
+    let network = lane("network-bandwidth").unwrap();
+    let asks = |member: &&Member| member.app.caused[network] > 0.0;
+    assert!(
+        !members.iter().any(|member| asks(&member)),
+        "no profile knows"
+    );
     let empty = tempfile::tempdir().unwrap();
     let error = load_profiles(empty.path()).unwrap_err().to_string();
     assert!(error.contains("holds no profile"), "{error}");

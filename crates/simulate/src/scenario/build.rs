@@ -110,10 +110,7 @@ fn pools(scenario: &Scenario, types: &[&NodeType], rng: &mut ChaCha8Rng) -> Pool
         let first = pools.members.len();
         let members = match &source.pool {
             Pool::Synthetic(kind) => population::pool(kind, &hardware, rng),
-            Pool::Recorded(profiles) => profiles
-                .iter()
-                .map(|profile| population::recorded(profile, &hardware, rng))
-                .collect(),
+            Pool::Recorded(profiles) => population::recorded(profiles, &hardware, rng),
             Pool::Given(apps) => apps.iter().map(|app| app.on(types)).collect(),
         };
         pools
