@@ -262,12 +262,20 @@ mod tests {
         let before = cpus::affinity(0).unwrap();
         let cpu = machine.allowed_cpus[0];
         let mut gauges = Gauges::on(&machine, cpu, None).unwrap();
-        gauges.look().unwrap();
-        gauges.look().unwrap();
+        // The other CPU may have no time for a look.
+        let twice = |gauges: &Gauges| gauges.gauges.iter().all(|gauge| gauge.looks.len() >= 2);
+        let mut rounds = 0;
+        while !twice(&gauges) && rounds < 100 {
+            gauges.look().unwrap();
+            rounds += 1;
+        }
         cpus::set_affinity(0, &before).unwrap();
         assert!(gauges.gauges.len() >= 2, "units and a cache");
+        assert!(twice(&gauges), "after {rounds} rounds: {:?}", gauges.gauges);
         for gauge in &gauges.gauges {
-            assert_eq!(gauge.looks.len(), 2);
+            if gauge.other_cpu().is_none() {
+                assert_eq!(gauge.looks.len(), rounds);
+            }
             assert!(gauge.looks.iter().all(|look| *look > 0.0), "{gauge:?}");
         }
         let times: Vec<f64> = gauges.gauges[1..]
