@@ -128,8 +128,11 @@ def measured(args, names, division, applications, metrics):
     one, other = args.cpus
     told = [args.jostle, "pairs", "--same-cpu", "--cpus", f"{one},{other}", "--out", out]
     told += ["--budget", f"{args.seconds}s", "--half-width", "0.5", "--seed", str(args.seed)]
-    for name in names:
-        script, _, metric = applications.command(name)
+    commands = {name: applications.command(name) for name in names}
+    # One for all numbers that are printed; nothing else has a kind.
+    for kind in {applications.kinds[name] for name in names} - {None}:
+        told += ["--kind", kind]
+    for name, (script, _, metric) in commands.items():
         metric = metrics.get(name) or metric
         if metric:
             told += ["--metric-of", f"{name}={metric}"]
