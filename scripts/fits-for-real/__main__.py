@@ -75,8 +75,7 @@ def kept(args, name, count, applications, metrics):
     told = [args.jostle, "pairs", "--same-cpu", "--cpus", ",".join(map(str, args.cpus)), "--out", out]
     told += ["--budget", f"{args.seconds}s", "--half-width", "0.5"]
     script, _, metric = applications.command(name)
-    if applications.kinds[name]:
-        told += ["--kind", applications.kinds[name]]
+    told += applications.kind_options([name])
     metric = metrics.get(name) or metric
     for copy in range(count):
         label = f"{name}-{copy}"

@@ -155,6 +155,11 @@ class Applications:
         os.chmod(script, 0o755)
         return script, [word.replace(targets + "/", "") for word in argv], metric
 
+    def kind_options(self, names):
+        """One `--kind` for all numbers that `names` print; nothing else has a kind."""
+        kinds = {self.kinds[name] for name in names} - {None}
+        return [word for kind in kinds for word in ("--kind", kind)]
+
     def clean(self):
         for name in self.known:
             groups = os.path.join(self.work, name, "groups")
@@ -174,9 +179,7 @@ def measure(args, binary, pair, wanted, applications):
     out = os.path.join(applications.work, "pairs.json")
     told = [args.jostle, "pairs", "--budget", f"{args.seconds}s", "--seed", str(args.seed), "--out", out]
     told += [f"--{placement}" for placement in wanted]
-    # One for all numbers that are printed; nothing else has a kind.
-    for kind in {applications.kinds[name] for name in pair} - {None}:
-        told += ["--kind", kind]
+    told += applications.kind_options(pair)
     for name, (_, _, metric) in zip(pair, commands):
         if metric:
             told += ["--metric-of", f"{name}={metric}"]

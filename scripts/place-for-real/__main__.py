@@ -129,9 +129,7 @@ def measured(args, names, division, applications, metrics):
     told = [args.jostle, "pairs", "--same-cpu", "--cpus", f"{one},{other}", "--out", out]
     told += ["--budget", f"{args.seconds}s", "--half-width", "0.5", "--seed", str(args.seed)]
     commands = {name: applications.command(name) for name in names}
-    # One for all numbers that are printed; nothing else has a kind.
-    for kind in {applications.kinds[name] for name in names} - {None}:
-        told += ["--kind", kind]
+    told += applications.kind_options(names)
     for name, (script, _, metric) in commands.items():
         metric = metrics.get(name) or metric
         if metric:
