@@ -247,6 +247,12 @@ pub enum Warning {
          target's: end it, or give another --metric"
     )]
     OthersCounted { processes: String, counted: String },
+    /// What was read as a level is rather a running total.
+    #[error(
+        "the numbers only grew, from {from} to {to}: if they are a running total, nothing here \
+         holds; measure again with --kind rate"
+    )]
+    ReadTotalAsValue { from: f64, to: f64 },
     /// Somebody, or the target itself, changed where it may run.
     #[error(
         "while measuring, the CPUs that the target may run on changed from {before} to {after}: \
@@ -550,6 +556,10 @@ mod tests {
             Warning::OthersCounted {
                 processes: text(),
                 counted: text(),
+            },
+            Warning::ReadTotalAsValue {
+                from: 1.0,
+                to: 90.0,
             },
             Warning::TargetCpusChanged {
                 before: text(),

@@ -13,6 +13,7 @@ use super::poller::Poller;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::process;
+use crate::warning::Warning;
 use crate::workload::Target;
 use crate::workload::printable;
 use jostle_profile::MetricFacts;
@@ -262,6 +263,10 @@ impl Metric for Exec {
             self.context.options.probe_interval.as_millis(),
             self.took.as_secs_f64() * 1e3
         )
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::from_iter(self.poller.warning(self.context.options.kind))
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

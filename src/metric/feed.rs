@@ -1,6 +1,7 @@
 //! Numbers found in lines of text as they arrive.
 
 use super::error::Reason;
+use super::growth::Growth;
 use crate::error::Result;
 use crate::workload::OutputSink;
 use regex::bytes::Regex;
@@ -75,6 +76,7 @@ pub(super) struct Seen {
     budget: f64,
     budget_at_ns: u64,
     pub(super) window: Window,
+    pub(super) growth: Growth,
     pub(super) lines: u64,
     pub(super) matched: u64,
     pub(super) numbers: u64,
@@ -134,6 +136,7 @@ impl Feed {
         };
         seen.numbers += 1;
         seen.window.push(at_ns, value);
+        seen.growth.push(value);
         if let Some(previous) = seen.previous_ns {
             let gap = at_ns.saturating_sub(previous) as f64;
             seen.interval_ns = match seen.interval_ns {

@@ -14,6 +14,7 @@ mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod growth;
 mod io;
 mod ips;
 mod load;

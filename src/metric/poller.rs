@@ -4,8 +4,10 @@
 use super::Context;
 use super::StdoutKind;
 use super::error::Reason;
+use super::growth::Growth;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
+use crate::warning::Warning;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -27,6 +29,8 @@ struct State {
     phase: u64,
     /// CLOCK_MONOTONIC nanoseconds and the number.
     readings: Vec<(u64, f64)>,
+    /// Of the readings of all windows.
+    growth: Growth,
     failure: Option<Reason>,
     over: bool,
 }
@@ -74,7 +78,10 @@ impl Poller {
                     continue;
                 }
                 match answer {
-                    Ok(number) => state.readings.push((monotonic_ns(), number)),
+                    Ok(number) => {
+                        state.readings.push((monotonic_ns(), number));
+                        state.growth.push(number);
+                    }
                     Err(reason) => state.failure = Some(reason),
                 }
                 ours.changed.notify_all();
@@ -94,6 +101,11 @@ impl Poller {
         state.readings.clear();
         state.failure = None;
         self.shared.changed.notify_all();
+    }
+
+    /// What is to be said of all readings so far, taken as `kind`.
+    pub(super) fn warning(&self, kind: StdoutKind) -> Option<Warning> {
+        self.shared.lock().growth.warning(kind)
     }
 
     /// Closes the window once it holds `wanted` readings, and returns all.

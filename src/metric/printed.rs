@@ -18,6 +18,7 @@ use super::oriented;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
+use crate::warning::Warning;
 use crate::workload::OutputSink;
 use crate::workload::State;
 use crate::workload::Target;
@@ -206,6 +207,11 @@ impl Metric for Printed {
             ),
         };
         format!("{reading}; one number is searched every {interval:.3} s (as seen last)")
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let growth = self.feed.lock().growth;
+        Vec::from_iter(growth.warning(self.context.options.kind))
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

@@ -2,9 +2,11 @@
 
 use super::bench::BenchError;
 use super::bench::Did;
+use super::warning::PairWarning;
 use crate::error::Error;
 use crate::metric::Metric;
 use crate::sys::clock::monotonic_ns;
+use crate::warning::Warning;
 use crate::workload::Target;
 use std::time::Duration;
 
@@ -74,6 +76,17 @@ impl Member {
 
     pub(crate) fn metric(&self) -> Option<&dyn Metric> {
         self.metric.as_deref()
+    }
+
+    /// What its metric says of the readings so far; `name` is the member's.
+    pub(super) fn warnings(&self, name: &str) -> Vec<PairWarning> {
+        let metric = self.metric.iter();
+        let warnings = metric.flat_map(|metric| metric.warnings());
+        let named = |warning: Warning| PairWarning::MemberMetric {
+            member: name.into(),
+            warning: warning.to_string(),
+        };
+        warnings.map(named).collect()
     }
 
     pub(crate) fn target(&self) -> &Target {

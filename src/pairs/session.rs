@@ -353,6 +353,9 @@ impl Starter<'_> {
         mut warnings: Vec<PairWarning>,
     ) -> Group {
         warnings.extend(measured.warnings);
+        for (member, name) in members.iter().zip(self.names()) {
+            warnings.extend(member.warnings(&name));
+        }
         let performances = measured.performances.into_iter();
         let members = members.iter().zip(performances).enumerate();
         let members = members.map(|(at, (member, mut performance))| {

@@ -34,6 +34,9 @@ pub enum PairWarning {
         metric: String,
         seconds: f64,
     },
+    /// What its metric says of its readings.
+    #[error("{member}: {warning}")]
+    MemberMetric { member: String, warning: String },
     #[error(
         "{member} ended and was started again in {percent:.0} % of its blocks, so starting it is a \
          part of what was measured; give it more to do in one run"

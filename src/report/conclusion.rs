@@ -15,9 +15,18 @@ const MUCH: f64 = 5.0;
 /// Names told before the rest is a number.
 const MOST_NAMES: usize = 4;
 const CPU_TIME: &str = "cpu-time";
+/// The warning after which nothing else counts.
+const NOT_A_LEVEL: &str = "read-total-as-value";
 
 /// The conclusion, from what matters most to what is open.
 pub fn sentences(profile: &Profile) -> Vec<String> {
+    let mut warnings = profile.conditions.warnings.iter();
+    if let Some(warning) = warnings.find(|it| it.code == NOT_A_LEVEL) {
+        return vec![format!(
+            "Not to be used: {}.",
+            text::clean(&warning.message)
+        )];
+    }
     let entries = by_sensitivity(profile);
     let of = |wanted: Verdict| -> Vec<(&String, &ResourceEntry)> {
         let found = entries.iter().filter(|(_, entry)| is_measurable(entry));
@@ -242,6 +251,7 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::warning::Warning;
     use jostle_profile::CacheSharing;
     use jostle_profile::Score;
     use jostle_profile::Status;
@@ -267,6 +277,18 @@ mod tests {
         // What is below a limit says nothing about more.
         profile.conditions.max_intensity_percent = Some(100.0);
         assert!(!said(&profile).contains("Probably"));
+    }
+
+    #[test]
+    fn a_total_that_was_read_as_a_level_says_nothing() {
+        let text = include_str!("../../profiles/bzip2.json");
+        let mut profile: Profile = serde_json::from_str(text).unwrap();
+        let (from, to) = (1.0, 90.0);
+        let warning = Warning::ReadTotalAsValue { from, to };
+        profile.conditions.warn(warning.facts());
+        let said = sentences(&profile);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("--kind rate"), "{said:?}");
     }
 
     #[test]

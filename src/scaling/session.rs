@@ -171,6 +171,9 @@ impl Curve<'_> {
         let interrupted = measured.interrupted;
         let mut curve = self.document(metric, &possible, measured);
         warnings.append(&mut curve.warnings);
+        if let Some(metric) = members[0].metric() {
+            warnings.extend(metric.warnings().iter().map(|it| it.facts()));
+        }
         curve.warnings = warnings;
         Ok((curve, interrupted))
     }

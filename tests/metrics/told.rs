@@ -133,6 +133,42 @@ fn a_probe_is_run_once_per_reading() {
 }
 
 #[test]
+fn a_running_total_that_is_read_as_a_level_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let count = format!(
+        "i=0; while :; do i=$((i+1)); echo total $i level $((i%2)) | tee -a {}; sleep 0.02; done",
+        log.display()
+    );
+    let warnings = |request: &str, kind: StdoutKind| {
+        let options = MetricOptions {
+            kind,
+            probe_interval: Duration::from_millis(20),
+            ..Default::default()
+        };
+        let mut started = start(&sh(&count), request, &options).unwrap();
+        for _ in 0..2 {
+            window(&mut started, Duration::from_millis(400)).unwrap();
+        }
+        let warnings = started.1.warnings();
+        warnings.iter().map(|it| it.facts()).collect::<Vec<_>>()
+    };
+    let log = log.display();
+    for request in [
+        r"stdout:total (\d+)",
+        &format!(r"file:{log}:total (\d+)"),
+        &format!("exec:grep -c total {log}"),
+    ] {
+        let said = warnings(request, StdoutKind::Value);
+        assert_eq!(said.len(), 1, "{request}: {said:?}");
+        assert_eq!(said[0].code, "read-total-as-value");
+        assert!(said[0].message.contains("--kind rate"), "{said:?}");
+        assert_eq!(warnings(request, StdoutKind::Rate), [], "{request}");
+    }
+    assert_eq!(warnings(r"stdout:level (\d+)", StdoutKind::Value), []);
+}
+
+#[test]
 fn probes_that_misbehave_are_explained() {
     let spec = sh("exec sleep 1000");
     let options = MetricOptions {

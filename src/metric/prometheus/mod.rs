@@ -24,6 +24,7 @@ use super::poller::Poller;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
+use crate::warning::Warning;
 use crate::workload::Target;
 use jostle_load::Percentile;
 use jostle_profile::Direction;
@@ -427,6 +428,18 @@ impl Metric for Prometheus {
             "{often}, written by the server that shows it; one took at most {:.1} ms at the start",
             self.took.as_secs_f64() * 1e3
         )
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        match self.plan {
+            Plan::Gauge => {
+                let poller = self.poller.iter();
+                poller
+                    .filter_map(|it| it.warning(StdoutKind::Value))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {
