@@ -95,8 +95,8 @@ fn a_hog_on_the_same_cpu_is_named_with_about_half() {
         format!("--candidate={}", of(&hog)),
         format!("--candidate={}", of(&sleeper)),
         "--max-pause=10".into(),
-        "--budget=8s".into(),
-        "--look=2s".into(),
+        "--budget=4s".into(),
+        "--look=1s".into(),
         format!("--out={}", out.display()),
     ];
     once_of_three("the hog takes half", || {

@@ -273,7 +273,7 @@ fn a_container_that_takes_the_cpu_of_another_is_named() {
         candidate(&hog),
         candidate(&innocent),
         "--max-pause=10".into(),
-        "--budget=8s".into(),
+        "--budget=4s".into(),
         "--look=1s".into(),
         "--json".into(),
     ];

@@ -147,9 +147,7 @@ fn a_running_total_that_is_read_as_a_level_is_named() {
             ..Default::default()
         };
         let mut started = start(&sh(&count), request, &options).unwrap();
-        for _ in 0..2 {
-            window(&mut started, Duration::from_millis(400)).unwrap();
-        }
+        window(&mut started, Duration::from_millis(400)).unwrap();
         let warnings = started.1.warnings();
         warnings.iter().map(|it| it.facts()).collect::<Vec<_>>()
     };

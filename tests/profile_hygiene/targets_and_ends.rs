@@ -49,6 +49,7 @@ fn a_target_that_fails_early_is_an_error_with_its_last_words() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_target_that_never_prints_is_an_error_with_advice() {
     let place = Place::beside_others();
     let ended = place.profile(NUMBER, &["--", "sleep", "1000"]);
@@ -270,7 +271,7 @@ fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
         "--resources",
         "cpu-time,l1d,l2-capacity,l2-bandwidth,tlb",
         "--budget",
-        "12s",
+        "6s",
         "--slice",
         "1ms",
         "--out",
