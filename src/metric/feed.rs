@@ -41,24 +41,30 @@ const SEARCHED_PER_SECOND: f64 = 4e6;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Window {
     pub(super) count: u64,
+    /// The last number that was read first.
     pub(super) first: (u64, f64),
     pub(super) last: (u64, f64),
-    /// Of all but the first, which also covers time before the window.
-    pub(super) sum: f64,
+    /// Numbers that were read later, and their sum: what was read first also covers time
+    /// before the window.
+    later: u64,
+    sum: f64,
 }
 
 impl Window {
     pub(super) fn push(&mut self, at_ns: u64, value: f64) {
-        match self.count {
-            0 => self.first = (at_ns, value),
-            _ => self.sum += value,
+        if self.count == 0 || at_ns == self.first.0 {
+            self.first = (at_ns, value);
+        } else {
+            self.sum += value;
+            self.later += 1;
         }
         self.last = (at_ns, value);
         self.count += 1;
     }
 
-    pub(super) fn value(&self) -> f64 {
-        self.sum / self.count.saturating_sub(1).max(1) as f64
+    /// `None` when the prints arrived all at once.
+    pub(super) fn value(&self) -> Option<f64> {
+        (self.later > 0).then(|| self.sum / self.later as f64)
     }
 
     /// `None` when the prints arrived all at once.
@@ -82,6 +88,7 @@ pub(super) struct Seen {
     pub(super) numbers: u64,
     pub(super) last_line: Vec<u8>,
     pub(super) previous_ns: Option<u64>,
+    /// From one read to the next that brought numbers.
     pub(super) interval_ns: f64,
 }
 
@@ -137,7 +144,7 @@ impl Feed {
         seen.numbers += 1;
         seen.window.push(at_ns, value);
         seen.growth.push(value);
-        if let Some(previous) = seen.previous_ns {
+        if let Some(previous) = seen.previous_ns.filter(|previous| *previous != at_ns) {
             let gap = at_ns.saturating_sub(previous) as f64;
             seen.interval_ns = match seen.interval_ns {
                 0.0 => gap,
@@ -208,8 +215,7 @@ mod tests {
         let seen = feed.lock();
         assert_eq!((seen.lines, seen.matched, seen.numbers), (5, 4, 2));
         assert_eq!(seen.window.last.1, 2000.5);
-        assert_eq!(seen.window.value(), 2000.5);
-        assert_eq!(seen.window.rate(), None);
+        assert_eq!((seen.window.value(), seen.window.rate()), (None, None));
     }
 
     #[test]
@@ -223,7 +229,7 @@ mod tests {
         let seen = feed.lock();
         assert!(seen.numbers > 100_000 && seen.numbers < 5_000_000);
         assert!(seen.partial.len() <= LONGEST_LINE);
-        assert_eq!(seen.window.value(), 12.0);
+        assert_eq!(seen.window.value(), Some(12.0));
     }
 
     #[test]
@@ -233,6 +239,19 @@ mod tests {
             window.push(second * 1_000_000_000, 100.0 + 5.0 * second as f64);
         }
         assert_eq!(window.rate(), Some(5.0));
-        assert_eq!(window.value(), (110.0 + 115.0 + 120.0) / 3.0);
+        assert_eq!(window.value(), Some((110.0 + 115.0 + 120.0) / 3.0));
+    }
+
+    #[test]
+    fn of_what_is_read_first_the_last_number_begins_the_window() {
+        let mut window = Window::default();
+        for total in [100.0, 110.0, 120.0] {
+            window.push(2_000_000, total);
+        }
+        assert_eq!((window.value(), window.rate()), (None, None));
+        for total in [130.0, 140.0] {
+            window.push(4_000_000, total);
+        }
+        assert_eq!((window.value(), window.rate()), (Some(135.0), Some(1e4)));
     }
 }

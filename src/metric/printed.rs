@@ -206,7 +206,7 @@ impl Metric for Printed {
                 super::file::LOOK.as_millis()
             ),
         };
-        format!("{reading}; one number is searched every {interval:.3} s (as seen last)")
+        format!("{reading}; numbers are searched every {interval:.3} s (as seen last)")
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -232,7 +232,10 @@ impl Metric for Printed {
         let performance = loop {
             let window = self.wait(target, wanted)?;
             match self.context.options.kind {
-                StdoutKind::Value => break window.value(),
+                StdoutKind::Value => match window.value() {
+                    Some(value) => break value,
+                    None => wanted = window.count + 1,
+                },
                 StdoutKind::Rate => match window.rate() {
                     Some(rate) if rate < 0.0 => {
                         return Err(Error::request(format!(

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
 
 /// Receives a target's standard output as it arrives, any bytes.
 pub trait OutputSink: Send + Sync {
@@ -104,6 +106,14 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// A target that prints more often is read so often: each read costs the CPU on which it
+/// happens, which may be that of a neighbour, some 10 µs.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Whoever prints more than this in a pause is read at once. A pipe takes 64 KiB before
+/// its writer waits.
+const MUCH: usize = 4096;
+
 /// Feeds `stream` to `sink` from a thread of its own until the end of file;
 /// `show` copies it to our standard error too.
 ///
@@ -117,6 +127,7 @@ pub(super) fn drain(
     let reader = std::thread::Builder::new().name("target-output".into());
     reader.spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
+        let mut last = None;
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => return,
@@ -124,6 +135,12 @@ pub(super) fn drain(
                     sink.chunk(&buffer[..length], monotonic_ns());
                     if show {
                         let _ = std::io::stderr().write_all(&buffer[..length]);
+                    }
+                    let now = Instant::now();
+                    let soon = last.replace(now).is_some_and(|last| now - last < PAUSE);
+                    if soon && length <= MUCH {
+                        std::thread::sleep(PAUSE);
+                        last = Some(Instant::now());
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -148,6 +165,42 @@ mod tests {
         assert_eq!(tail.text(), "m=2\nn=10\nm=3\n");
         streams[0].chunk(&vec![b'x'; 100_000], 0);
         assert_eq!(tail.text().len(), Tail::CAPACITY);
+    }
+
+    /// What was read, and in how many reads.
+    #[derive(Default)]
+    struct Reads(Mutex<(usize, usize)>);
+
+    impl OutputSink for Reads {
+        fn chunk(&self, chunk: &[u8], _at_ns: u64) {
+            let mut all = self.0.lock().unwrap();
+            (all.0, all.1) = (all.0 + chunk.len(), all.1 + 1);
+        }
+    }
+
+    #[test]
+    fn who_prints_often_is_not_read_line_by_line_and_who_prints_much_never_waits() {
+        let piped = |piece: usize, pieces: usize, rest: Duration| {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let reads = Arc::new(Reads::default());
+            let thread = drain(reader, reads.clone(), false).unwrap();
+            let begin = Instant::now();
+            for _ in 0..pieces {
+                writer.write_all(&vec![b'x'; piece]).unwrap();
+                std::thread::sleep(rest);
+            }
+            let took = begin.elapsed();
+            drop(writer);
+            thread.join().unwrap();
+            let (bytes, reads) = *reads.0.lock().unwrap();
+            assert_eq!(bytes, piece * pieces);
+            (reads, took)
+        };
+        let (reads, _) = piped(10, 500, Duration::from_micros(200));
+        assert!(reads <= 150, "{reads} reads of 500 lines");
+        // 64 MiB, at 33 MB/s if the reader paused whenever the pipe is full.
+        let (_, took) = piped(64 << 10, 1 << 10, Duration::ZERO);
+        assert!(took < Duration::from_secs(2), "{took:?}");
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Responses {
         let fit = fits_a_cache(profile);
         let need = CpuNeed::from_profile(profile);
         let demand = need.map_or(1.0, |need| f64::from(need.demand));
-        let mut streams = false;
+        // Whether the sources of bandwidth surely lost more than beside anybody.
+        let (mut takes_memory, mut takes_cpu) = (false, false);
         for resource in Resource::ALL {
             let (lane, id) = (*resource as usize, resource.id());
             let entry = profile.resources.get(id).unwrap_or(&absent);
@@ -130,8 +131,10 @@ impl Responses {
             let points = match apart {
                 Some(apart) => {
                     let suffers = surely_suffers(entry, apart);
-                    streams |=
-                        suffers && fit == Some(false) && *resource == Resource::MemoryBandwidth;
+                    match resource {
+                        Resource::MemoryBandwidth => takes_memory = suffers,
+                        _ => takes_cpu = suffers,
+                    }
                     points.map(|points| streamed(points, fit, suffers, demand))
                 }
                 None => points,
@@ -151,6 +154,15 @@ impl Responses {
             };
             let points = points.map(|(points, sd)| (points.clamp(0.0, 100.0), sd));
             caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
+        }
+        let streams = takes_memory && fit == Some(false);
+        // What it loses beside sources of that cache is to the lines that they read back,
+        // unless it is another of its processes that has their CPU.
+        if streams && !takes_cpu {
+            let of_cache = |curve: &Curve| READ_BACK.contains(&curve.lane());
+            curves
+                .extract_if(.., |curve| of_cache(curve))
+                .for_each(|curve| flat.insert(curve.lane()));
         }
         // It takes the whole cache while it runs, and not only what a walk notices.
         let held = &mut caused[Resource::LlcCapacity as usize];
@@ -177,6 +189,13 @@ impl Responses {
         responses
     }
 }
+
+/// Sources that keep lines in the last-level cache. Beside a stream, which reads nothing
+/// twice but evicts them, they read from memory.
+const READ_BACK: [usize; 2] = [
+    Resource::LlcCapacity as usize,
+    Resource::LlcBandwidth as usize,
+];
 
 /// ln of what the application gained while placebos kept another CPU busy, drawn towards
 /// no gain, and the variance of that. Those of the last-level cache and the memory spin
