@@ -2,6 +2,7 @@
 
 use super::entries::Verdict;
 use super::entries::by_eviction;
+use super::entries::by_refills;
 use super::entries::by_sensitivity;
 use super::entries::is_measurable;
 use super::entries::loss_percent;
@@ -81,6 +82,7 @@ fn of_sensitive(sensitive: &[(&String, &ResourceEntry)], profile: &Profile) -> O
         .map(|(id, entry)| {
             let evicts = match by_eviction(profile, id) {
                 Some(_) => ", which evicts the same cache",
+                None if by_refills(profile, id) => ", whose source reads back what is evicted",
                 None => "",
             };
             match loss_percent(entry) {

@@ -38,9 +38,35 @@ pub fn by_eviction(profile: &Profile, id: &str) -> Option<f64> {
     (takes_little && costs_more && explained).then_some(without_cache)
 }
 
+/// Whether what the source of `id` costs the target is its reading back of lines that the
+/// target, a stream, evicts: a loss to the bandwidth of memory, which a program that fits
+/// the cache would not cause.
+pub fn by_refills(profile: &Profile, id: &str) -> bool {
+    let holds_lines = [Resource::LlcCapacity, Resource::LlcBandwidth];
+    let entry = |resource: Resource| profile.resources.get(resource.id());
+    let found = holds_lines.into_iter().find(|resource| resource.id() == id);
+    let (Some(cache), Some(memory), Some(near)) = (
+        found.and_then(entry),
+        entry(Resource::MemoryBandwidth),
+        entry(Resource::LlcBandwidth),
+    ) else {
+        return false;
+    };
+    // One that loses without the memory has lost its CPU.
+    let takes_bandwidth = strongest(&memory.probe_curve)
+        .is_some_and(|it| it.ci95[1] < 1.0 - LITTLE)
+        && strongest(&near.probe_curve).is_some_and(|it| it.performance >= 1.0 - LITTLE);
+    let loss = |entry: &ResourceEntry| Some(1.0 - strongest(&entry.curve)?.performance);
+    takes_bandwidth
+        && loss(memory)
+            .zip(loss(cache))
+            .is_some_and(|(memory, cache)| memory >= MOST_OF_IT * cache)
+}
+
 /// Most sensitive first: what surely costs the target something, then what has a score, the
 /// unresolved, and what has no numbers; in each of these the larger loss first, then by
-/// name. A stream that only evicts a cache comes after that cache.
+/// name. A stream that only evicts a cache comes after that cache, and a cache whose source
+/// only reads back what the target evicts after the bandwidth that this takes.
 pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let mut entries: Vec<_> = profile.resources.iter().collect();
     let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {
@@ -54,8 +80,13 @@ pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let key = |id: &str, entry: &ResourceEntry| {
         let evicts = by_eviction(profile, id);
         let own = telling(&entry.curve, entry.sensitive).map(|point| point.performance);
+        let memory = profile.resources.get(Resource::MemoryBandwidth.id());
+        let refilled = memory.filter(|it| by_refills(profile, id) && group(it) == group(entry));
+        let refilled = refilled.and_then(|it| Some(telling(&it.curve, it.sensitive)?.performance));
+        // Never before the bandwidth.
+        let own = own.map(|own| refilled.map_or(own, |memory| own.max(memory)));
         let kept = evicts.or(own).unwrap_or(f64::INFINITY);
-        (group(entry), kept, evicts.is_some())
+        (group(entry), kept, evicts.is_some() || refilled.is_some())
     };
     entries.sort_by(|(a_id, a), (b_id, b)| {
         let ((a_group, a_kept, a_evicts), (b_group, b_kept, b_evicts)) =
@@ -284,5 +315,24 @@ mod tests {
         assert_eq!(first(26.0, 28.0, 60.0), "memory-bandwidth");
         // More than the cache.
         assert_eq!(first(20.0, 40.0, 0.0), "memory-bandwidth");
+    }
+
+    /// Beside a target that streams the source of a cache is one of bandwidth.
+    #[test]
+    fn a_cache_whose_source_is_evicted_by_the_target_comes_after_the_bandwidth() {
+        let first = |cache, stream, caused, near| {
+            let entries = [
+                ("llc-capacity", lost(cache, 86.0)),
+                ("llc-bandwidth", lost(3.0, near)),
+                ("memory-bandwidth", lost(stream, caused)),
+            ];
+            order(&entries).remove(0)
+        };
+        assert_eq!(first(28.0, 27.0, 48.0, 0.0), "memory-bandwidth");
+        // The source has lost its CPU, and not the bandwidth.
+        assert_eq!(first(28.0, 27.0, 48.0, 50.0), "llc-capacity");
+        // It keeps more there than it streams.
+        assert_eq!(first(60.0, 27.0, 48.0, 0.0), "llc-capacity");
+        assert_eq!(first(28.0, 27.0, 0.0, 0.0), "llc-capacity");
     }
 }

@@ -62,13 +62,10 @@ pub use rank::Worth;
 /// Where a speed is wanted ([`PlacementRequest::target`]) and the speed-up by CPUs is known, it
 /// asks for the fewest CPUs of one node that reach it, in place of the demand.
 ///
-/// Nodes are looked at in two steps: a screening by straight lines in place of
-/// the curves, and of those that do best in it the whole sum for 64 finalists
-/// ; with no more candidates than that, all are. Of
-/// more than 1,024 candidates  so many are drawn at
-/// random:
-/// with R of them the best is among the best 1 − q of all with probability
-/// 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
+/// Nodes are looked at in two steps: all are screened by straight lines in place of the
+/// curves, and the whole sum is worked out for the 64 that do best. Of more than 1,024
+/// candidates, so many are drawn at random: of R, the best is among the best 1 − q of all
+/// with probability 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
 pub struct Jostle {
     weights: Weights,
     strict: bool,

@@ -354,3 +354,23 @@ proptest! {
         }
     }
 }
+
+/// It reads nothing twice; the source reads back what the stream evicts.
+#[test]
+fn who_streams_loses_nothing_to_who_holds_the_last_level_cache() {
+    let json = include_str!("../../../../../profiles/numpy-stream.json");
+    let mut stream: Profile = serde_json::from_str(json).unwrap();
+    let costs = |profile: &Profile, resource: Resource| {
+        let responses = Responses::completed(profile, Population::bundled());
+        let mut curves = responses.curves.iter();
+        let curve = curves.find(|curve| curve.lane() == resource as usize);
+        curve.map_or(0.0, |curve| 1.0 - f64::from(curve.at(100.0).0).exp())
+    };
+    assert_eq!(costs(&stream, Resource::LlcCapacity), 0.0);
+    assert!(costs(&stream, Resource::MemoryBandwidth) > 0.2);
+    // Another of its processes has the CPU of the sources: they say nothing.
+    let near = Resource::LlcBandwidth.id();
+    let near = stream.resources.get_mut(near).unwrap();
+    near.probe_curve = vec![point(100.0, 0.5, 0.02)];
+    assert!(costs(&stream, Resource::LlcCapacity) > 0.2);
+}
