@@ -197,15 +197,17 @@ fn read(connection: Connection, client: &Arc<Client>, limits: &Limits, handler: 
             busy: true,
             touched: Instant::now(),
         };
-        for answer in handler.answer(client, number, &line) {
-            if client.answers.send(answer).is_err() {
-                return;
-            }
-        }
+        let answers = handler.answer(client, number, &line);
+        // Who has the answers is idle.
         *locked(&client.state) = ClientState {
             busy: false,
             touched: Instant::now(),
         };
+        for answer in answers {
+            if client.answers.send(answer).is_err() {
+                return;
+            }
+        }
     };
     let why = match end {
         End::Closed => return,
