@@ -266,7 +266,10 @@ impl Metric for Exec {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        Vec::from_iter(self.poller.warning(self.context.options.kind))
+        match self.context.options.kind {
+            StdoutKind::Value => Vec::from_iter(self.poller.warning()),
+            StdoutKind::Rate => Vec::new(),
+        }
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

@@ -1,6 +1,5 @@
 //! Whether the numbers read as levels are rather a running total.
 
-use super::StdoutKind;
 use crate::warning::Warning;
 
 /// Levels in any order rise this often without falling once in one of
@@ -24,10 +23,10 @@ impl Growth {
         self.ends = Some((first, number));
     }
 
-    /// What to say of them where they were read as `kind`.
-    pub(super) fn warning(&self, kind: StdoutKind) -> Option<Warning> {
+    /// What to say of them where they were read as levels.
+    pub(super) fn warning(&self) -> Option<Warning> {
         let (from, to) = self.ends?;
-        let total = kind == StdoutKind::Value && self.rises >= RISES && self.falls == 0;
+        let total = self.rises >= RISES && self.falls == 0;
         total.then_some(Warning::ReadTotalAsValue { from, to })
     }
 }
@@ -36,26 +35,25 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn warned(numbers: impl IntoIterator<Item = f64>, kind: StdoutKind) -> bool {
+    fn warned(numbers: impl IntoIterator<Item = f64>) -> bool {
         let mut growth = Growth::default();
         for number in numbers {
             growth.push(number);
         }
-        growth.warning(kind).is_some()
+        growth.warning().is_some()
     }
 
     #[test]
     fn what_only_grows_is_a_total() {
         let total = || (1..=9).map(f64::from);
-        assert!(warned(total(), StdoutKind::Value));
-        assert!(!warned(total(), StdoutKind::Rate));
-        assert!(!warned(total().take(8), StdoutKind::Value), "too few");
+        assert!(warned(total()));
+        assert!(!warned(total().take(8)), "too few");
         // Looked at more often than it changes.
-        assert!(warned(total().flat_map(|it| [it, it]), StdoutKind::Value));
+        assert!(warned(total().flat_map(|it| [it, it])));
         // Levels that rise, and fall or stay.
-        assert!(!warned(total().chain([8.5]), StdoutKind::Value));
+        assert!(!warned(total().chain([8.5])));
         let warm_up = || total().take(5).chain([5.0; 100]);
-        assert!(!warned(warm_up(), StdoutKind::Value));
-        assert!(!warned([], StdoutKind::Value));
+        assert!(!warned(warm_up()));
+        assert!(!warned([]));
     }
 }

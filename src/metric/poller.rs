@@ -103,9 +103,9 @@ impl Poller {
         self.shared.changed.notify_all();
     }
 
-    /// What is to be said of all readings so far, taken as `kind`.
-    pub(super) fn warning(&self, kind: StdoutKind) -> Option<Warning> {
-        self.shared.lock().growth.warning(kind)
+    /// What is to be said of all readings so far, if they were taken as levels.
+    pub(super) fn warning(&self) -> Option<Warning> {
+        self.shared.lock().growth.warning()
     }
 
     /// Closes the window once it holds `wanted` readings, and returns all.

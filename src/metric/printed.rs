@@ -210,8 +210,10 @@ impl Metric for Printed {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let growth = self.feed.lock().growth;
-        Vec::from_iter(growth.warning(self.context.options.kind))
+        match self.context.options.kind {
+            StdoutKind::Value => Vec::from_iter(self.feed.lock().growth.warning()),
+            StdoutKind::Rate => Vec::new(),
+        }
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

@@ -432,12 +432,7 @@ impl Metric for Prometheus {
 
     fn warnings(&self) -> Vec<Warning> {
         match self.plan {
-            Plan::Gauge => {
-                let poller = self.poller.iter();
-                poller
-                    .filter_map(|it| it.warning(StdoutKind::Value))
-                    .collect()
-            }
+            Plan::Gauge => self.poller.iter().filter_map(Poller::warning).collect(),
             _ => Vec::new(),
         }
     }
