@@ -20,11 +20,11 @@ Status = Literal["measured", "inferred", "not-shared", "unavailable", "unresolve
 Verdict = Literal["sensitive", "insensitive", "at the line", "none seen", "open"]
 
 NEAR_THE_LINE = 0.025
-MOST_OF_IT = 0.8
-"""Share of a loss to a stream that eviction explains where the stream loses at most
-:data:`LITTLE` percent beside the application."""
-LITTLE = 10.0
 """Fraction of the baseline around the QoS threshold that is at the line."""
+MOST_OF_IT = 0.8
+"""Share of a loss that another source must cost as well to be what explains it."""
+LITTLE = 10.0
+"""Loss of a source, percent, above which it competes with the application."""
 FULL_PRESSURE = 90.0
 """What has to arrive of an intensity of 100 %."""
 
@@ -342,22 +342,43 @@ class Profile:
         stream, without = (loss.value for loss in losses)
         return without if stream >= without >= MOST_OF_IT * stream else None
 
+    def _by_refills(self, entry: Resource) -> bool:
+        """Whether what the source of ``entry`` costs the application, a stream, is its
+        reading back of the lines of the last-level cache that the application evicts."""
+        memory, near = (self.resources.get(id) for id in ("memory-bandwidth", "llc-bandwidth"))
+        if entry.id not in ("llc-capacity", "llc-bandwidth") or memory is None or near is None:
+            return False
+        if not (memory.curve and entry.curve and memory.probe_curve and near.probe_curve):
+            return False
+        # One that loses without the memory has lost its CPU.
+        taken = _loss_percent(_strongest(memory.probe_curve).interval[1]) > LITTLE
+        left = _loss_percent(_strongest(near.probe_curve).performance) <= LITTLE
+        losses = [_loss_percent(_strongest(it.curve).performance) for it in (memory, entry)]
+        return taken and left and losses[0] >= MOST_OF_IT * losses[1]
+
     def by_sensitivity(self) -> list[Resource]:
         """All resources, most sensitive first, in the order of ``jostle show``."""
 
-        def rank(entry: Resource) -> tuple[int, float, bool, str]:
+        def group(entry: Resource) -> int:
             if entry.sensitive:
-                group = 0
-            elif entry.status in ("measured", "inferred") and entry.tolerated is not None:
-                group = 1
-            else:
-                group = {"unavailable": 3, "not-shared": 4}.get(entry.status, 2)
+                return 0
+            if entry.status in ("measured", "inferred") and entry.tolerated is not None:
+                return 1
+            return {"unavailable": 3, "not-shared": 4}.get(entry.status, 2)
+
+        def rank(entry: Resource) -> tuple[int, float, bool, str]:
             loss = entry.loss()
             if loss is None:
-                return group, float("inf"), False, entry.id
-            evicts = self._by_eviction(entry)
-            value = loss.value if evicts is None else evicts
-            return group, -value, evicts is not None, entry.id
+                return group(entry), float("inf"), False, entry.id
+            after = False
+            value = loss.value
+            if (evicts := self._by_eviction(entry)) is not None:
+                value, after = evicts, True
+            elif self._by_refills(entry) and group(memory := self.resources["memory-bandwidth"]) == group(entry):
+                bandwidth = memory.loss()
+                assert bandwidth is not None
+                value, after = min(value, bandwidth.value), True
+            return group(entry), -value, after, entry.id
 
         return sorted(self.resources.values(), key=rank)
 
