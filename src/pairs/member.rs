@@ -84,6 +84,7 @@ impl Member {
         let warnings = metric.flat_map(|metric| metric.warnings());
         let named = |warning: Warning| PairWarning::MemberMetric {
             member: name.into(),
+            about: warning.facts().code,
             warning: warning.to_string(),
         };
         warnings.map(named).collect()

@@ -36,7 +36,12 @@ pub enum PairWarning {
     },
     /// What its metric says of its readings.
     #[error("{member}: {warning}")]
-    MemberMetric { member: String, warning: String },
+    MemberMetric {
+        member: String,
+        /// Code of that warning.
+        about: String,
+        warning: String,
+    },
     #[error(
         "{member} ended and was started again in {percent:.0} % of its blocks, so starting it is a \
          part of what was measured; give it more to do in one run"

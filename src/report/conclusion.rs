@@ -24,7 +24,7 @@ pub fn sentences(profile: &Profile) -> Vec<String> {
     let mut warnings = profile.conditions.warnings.iter();
     if let Some(warning) = warnings.find(|it| it.code == NOT_A_LEVEL) {
         return vec![format!(
-            "Not to be used: {}.",
+            "Read this first: {}.",
             text::clean(&warning.message)
         )];
     }
