@@ -148,13 +148,20 @@ pub fn clean(text: &str) -> String {
 
 /// `text`, made clean, in lines of at most `width` characters: the first after
 /// `first`, the others indented to the same column. A word longer than a line
-/// stays whole.
+/// stays whole, and so does a percentage.
 pub fn wrap(first: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(first.chars().count());
     let mut lines = String::new();
     let mut line = first.to_string();
     let mut empty = true;
-    for word in clean(text).split_whitespace() {
+    let text = clean(text);
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let mut word = word.to_string();
+        while let Some(sign) = words.next_if(|next| next.starts_with('%')) {
+            word.push(' ');
+            word.push_str(sign);
+        }
         if !empty && line.chars().count() + 1 + word.chars().count() > width {
             lines.push_str(line.trim_end());
             lines.push('\n');
@@ -164,7 +171,7 @@ pub fn wrap(first: &str, text: &str, width: usize) -> String {
         if !empty {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         empty = false;
     }
     lines.push_str(line.trim_end());
@@ -233,6 +240,7 @@ mod tests {
     fn wrapped_lines_hang() {
         assert_eq!(wrap("- ", "one two three", 9), "- one two\n  three\n");
         assert_eq!(wrap("- ", "", 9), "-\n");
+        assert_eq!(wrap("- ", "of (7 %), too", 9), "- of\n  (7 %),\n  too\n");
         assert_eq!(clean("a\u{1b}[31mb"), "a [31mb");
     }
 }
