@@ -78,17 +78,6 @@ pub fn tell(gate: &mut Gate, files: &[PathBuf], cluster: &Cluster) -> Result<()>
 }
 
 fn state(path: &Path) -> std::result::Result<NodeState, String> {
-    let text = regular::read_text(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
-    let json = |error: serde_json::Error| format!("it is not what an agent writes: {error}");
-    let value: serde_json::Value = serde_json::from_str(&text).map_err(json)?;
-    let ours = node::FORMAT;
-    match value.get("format").and_then(serde_json::Value::as_str) {
-        Some(format) if format == ours || format.starts_with(&format!("{ours}.")) => {
-            serde_json::from_value(value).map_err(json)
-        }
-        Some(other) => Err(format!(
-            "the format is '{other}'; this version reads {ours}"
-        )),
-        None => Err(format!("it has no format; {ours} is wanted")),
-    }
+    let bytes = regular::read(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
+    node::parse(&bytes).map_err(|error| error.to_string())
 }

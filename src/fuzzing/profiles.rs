@@ -18,7 +18,6 @@ use jostle_compare::gate::Gate as Conditions;
 use jostle_compare::merge;
 use jostle_profile as format;
 use jostle_profile::Profile;
-use jostle_profile::document;
 use jostle_profile::layout;
 use jostle_profile::rows;
 use jostle_schedule::App;
@@ -39,7 +38,7 @@ const BETWEEN: &[u8] = b"\n====\n";
 
 /// A profile that is accepted.
 pub(super) fn accepted(data: &[u8]) -> Option<Profile> {
-    let read: Profile = document::parse(data, format::FORMAT, "jostle profile").ok()?;
+    let read = format::parse(data).ok()?;
     format::check(&read).ok()?;
     Some(read)
 }

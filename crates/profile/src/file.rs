@@ -4,11 +4,13 @@ use super::FORMAT;
 use super::Profile;
 use super::check;
 use crate::document;
+use crate::document::DocumentError;
 use crate::layout;
 use crate::regular;
 use crate::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -48,9 +50,23 @@ impl LoadError {
 /// the key's path, line and column), or holds a number outside its scale (with
 /// the key's path).
 pub fn load(path: &Path) -> Result<Profile, LoadError> {
-    let profile: Profile = document(path, FORMAT, "jostle profile")?;
+    let profile = parse(&read(path)?).map_err(|error| LoadError::new(path, error))?;
     check::check(&profile).map_err(|error| LoadError::new(path, error))?;
     Ok(profile)
+}
+
+/// Reads a profile from the bytes of its file. Its numbers are not judged: see
+/// [`check`](check::check).
+///
+/// # Errors
+/// Those of [`document::parse`].
+pub fn parse(bytes: &[u8]) -> Result<Profile, DocumentError> {
+    document::parse(bytes, FORMAT, "jostle profile")
+}
+
+/// A profile as a JSON value.
+pub fn to_value(profile: &Profile) -> Value {
+    serde_json::to_value(profile).expect("the keys of its maps are text")
 }
 
 /// Reads a document of `format`, unchecked; `what` is what a person calls it.
@@ -62,9 +78,12 @@ pub(crate) fn document<T: DeserializeOwned>(
     format: &str,
     what: &str,
 ) -> Result<T, LoadError> {
-    let bytes = regular::read(path, LONGEST_DOCUMENT)
-        .map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
-    document::parse(&bytes, format, what).map_err(|error| LoadError::new(path, error))
+    document::parse(&read(path)?, format, what).map_err(|error| LoadError::new(path, error))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    regular::read(path, LONGEST_DOCUMENT)
+        .map_err(|error| LoadError::new(path, read_problem(path, &error)))
 }
 
 /// Reads every `*.json` in `dir`, in file name order, leaving out

@@ -6,6 +6,8 @@
 use crate::MachineFacts;
 use crate::Unknown;
 use crate::WarningFacts;
+use crate::document;
+use crate::document::DocumentError;
 use crate::reading::Reading;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -49,6 +51,14 @@ pub struct NodeState {
     pub warnings: Vec<WarningFacts>,
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+/// Reads a node's document from the bytes of its file.
+///
+/// # Errors
+/// Those of [`document::parse`].
+pub fn parse(bytes: &[u8]) -> Result<NodeState, DocumentError> {
+    document::parse(bytes, FORMAT, "jostle node document")
 }
 
 /// What the agent itself costs.

@@ -2,11 +2,10 @@
 
 use crate::CurvePoint;
 use crate::FORMAT;
-use crate::Profile;
 use crate::curve::ends_at_the_line;
 use crate::curve::telling;
-use crate::document;
 use crate::document::DocumentError;
+use crate::file::parse;
 use serde::Deserialize;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -88,7 +87,7 @@ pub fn read(bytes: &[u8]) -> Document {
     }
     match other_format(bytes) {
         Some(format) => Document::Other(format),
-        None => match document::parse::<Profile>(bytes, FORMAT, "jostle profile") {
+        None => match parse(bytes) {
             Err(error) => Document::Refused(error),
             Ok(_) => Document::Refused(DocumentError::Json(
                 "a key that a list needs has the wrong type".into(),

@@ -20,7 +20,6 @@ use axum::http::StatusCode;
 use axum::http::header;
 use jostle_profile as profile;
 use jostle_profile::Profile;
-use jostle_profile::document;
 use jostle_profile::reading::Reading;
 use jostle_schedule::predict::lane;
 use schemars::JsonSchema;
@@ -146,8 +145,8 @@ pub async fn place_posted(
                 "the body is empty; send a profile document",
             ));
         }
-        let profile: Profile = document::parse(&bytes, profile::FORMAT, "jostle profile")
-            .map_err(|error| Problem::bad_request(error.to_string()))?;
+        let profile =
+            profile::parse(&bytes).map_err(|error| Problem::bad_request(error.to_string()))?;
         profile::check(&profile).map_err(|error| Problem::bad_request(error.to_string()))?;
         let newcomer = Member {
             name: profile.workload.name.clone(),

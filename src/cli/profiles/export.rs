@@ -127,8 +127,7 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     if let Document::Other(_) = summary::read(&bytes) {
         return Ok(Vec::new());
     }
-    let document = profile::document::parse(&bytes, profile::FORMAT, "jostle profile");
-    let document = document.map_err(|error| error.to_string())?;
+    let document = profile::parse(&bytes).map_err(|error| error.to_string())?;
     profile::check(&document).map_err(|error| error.to_string())?;
     Ok(rows(&path.display().to_string(), &document))
 }

@@ -109,8 +109,7 @@ fn read(path: &Path) -> Source {
     if let Document::Other(format) = profile::summary::read(&bytes) {
         return Source::Other(format);
     }
-    let parsed = document::parse::<Profile>(&bytes, profile::FORMAT, "jostle profile");
-    let checked = parsed
+    let checked = profile::parse(&bytes)
         .map_err(|error| error.to_string())
         .and_then(|parsed| {
             let checked = profile::check(&parsed).map_err(|error| error.to_string());

@@ -2,7 +2,6 @@
 
 use jostle_profile as profile;
 use jostle_profile::Profile;
-use jostle_profile::document;
 use jostle_profile::regular;
 use jostle_schedule::App;
 use jostle_schedule::predict::Population;
@@ -68,8 +67,7 @@ fn read(text: &[u8]) -> Result<Option<Profile>, String> {
     {
         return Ok(None);
     }
-    let read: Profile = document::parse(text, profile::FORMAT, "jostle profile")
-        .map_err(|error| error.to_string())?;
+    let read = profile::parse(text).map_err(|error| error.to_string())?;
     profile::check(&read).map_err(|error| error.to_string())?;
     Ok(Some(read))
 }

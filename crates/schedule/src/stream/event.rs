@@ -5,8 +5,11 @@ use crate::nodes_file::check_cpus;
 use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
 use jostle_profile::Profile;
+use jostle_profile::document::DocumentError;
+use jostle_profile::node;
 use jostle_profile::node::NodeState;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Longest name of a job, a node or an application, bytes. Slurm and Kubernetes allow 253.
@@ -28,6 +31,9 @@ pub(super) struct Event {
     name: Option<String>,
     /// Which application: one that is known, or the name of the one described.
     pub app: Option<String>,
+    #[serde(rename = "profile")]
+    profile_text: Option<Box<RawValue>>,
+    #[serde(skip)]
     pub profile: Option<Box<Profile>>,
     cpus: Option<i64>,
     memory: Option<String>,
@@ -41,6 +47,9 @@ pub(super) struct Event {
     /// What a node read, by the names of columns; null where unavailable.
     pub readings: Option<BTreeMap<String, Option<f64>>>,
     /// The same as its agent tells it.
+    #[serde(rename = "state")]
+    state_text: Option<Box<RawValue>>,
+    #[serde(skip)]
     pub state: Option<Box<NodeState>>,
 }
 
@@ -55,7 +64,7 @@ pub(super) fn parse(line: &str) -> Result<Event, StreamError> {
         return Err(StreamError::NotAnObject);
     }
     let mut json = serde_json::Deserializer::from_str(line);
-    let event: Event = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let mut event: Event = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let problem = without_line(error.inner());
         match path.as_str() {
@@ -65,7 +74,29 @@ pub(super) fn parse(line: &str) -> Result<Event, StreamError> {
     })?;
     json.end()
         .map_err(|error| StreamError::Json(without_line(&error)))?;
+    event.profile = document("profile", event.profile_text.take(), profile::parse)?;
+    event.state = document("state", event.state_text.take(), node::parse)?;
     Ok(event)
+}
+
+/// The document that stands under `key`, by the reader of its format.
+fn document<T>(
+    key: &str,
+    text: Option<Box<RawValue>>,
+    read: fn(&[u8]) -> Result<T, DocumentError>,
+) -> Result<Option<Box<T>>, StreamError> {
+    let document = text.map(|text| read(text.get().as_bytes())).transpose();
+    let document = document.map_err(|error| match error {
+        DocumentError::Key {
+            key: within,
+            problem,
+        } => StreamError::key(format!("{key}.{within}"), without_position(problem)),
+        DocumentError::Newer { .. } | DocumentError::NoVersion { .. } => {
+            StreamError::key(format!("{key}.format"), error.to_string())
+        }
+        _ => StreamError::key(key, without_position(error.to_string())),
+    })?;
+    Ok(document.map(Box::new))
 }
 
 impl Event {
@@ -156,15 +187,16 @@ impl Event {
 
 /// What a profile sent with an event must keep to.
 pub(super) fn check_profile(profile: &Profile) -> Result<(), StreamError> {
-    let (ours, theirs) = (profile::FORMAT, profile.format.as_str());
-    if theirs != ours && !theirs.starts_with(&format!("{ours}.")) {
-        return Err(StreamError::key(
-            "profile.format",
-            format!("is {theirs:?}; this version reads {ours:?}"),
-        ));
-    }
     profile::check(profile)
         .map_err(|error| StreamError::key(format!("profile.{}", error.key), error.problem))
+}
+
+/// Within a document serde counts from where that begins, which says nothing.
+fn without_position(mut problem: String) -> String {
+    if let Some(position) = problem.rfind(" at line ") {
+        problem.truncate(position);
+    }
+    problem
 }
 
 /// Every event is on one line of its own, so that serde's "line 1" misleads.

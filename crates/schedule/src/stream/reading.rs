@@ -6,7 +6,6 @@ use super::state::Answered;
 use super::state::Stream;
 use crate::admission::node_readings;
 use crate::error::StreamError;
-use jostle_profile::node;
 use serde_json::json;
 
 impl Stream {
@@ -19,11 +18,6 @@ impl Stream {
                 return Err(StreamError::key("readings", problem));
             }
             (Some(state), None) => {
-                let (ours, theirs) = (node::FORMAT, state.format.as_str());
-                if theirs != ours && !theirs.starts_with(&format!("{ours}.")) {
-                    let problem = format!("is {theirs:?}; this version reads {ours:?}");
-                    return Err(StreamError::key("state.format", problem));
-                }
                 // The scheduler may call the node otherwise than its agent does.
                 let named = event.name().unwrap_or_else(|_| state.name.clone());
                 (named, node_readings(&state))

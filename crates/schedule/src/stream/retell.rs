@@ -13,6 +13,7 @@ use crate::policy::Choice;
 use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use jostle_profile::Profile;
+use jostle_profile::to_value;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -158,7 +159,7 @@ fn arrive_event(id: &str, job: &Job) -> Value {
         "at": job.since,
     });
     let optional = [
-        ("profile", job.profile.as_ref().map(|it| json!(**it))),
+        ("profile", job.profile.as_deref().map(to_value)),
         ("target", job.target.map(Value::from)),
         ("seconds", job.seconds.map(Value::from)),
     ];

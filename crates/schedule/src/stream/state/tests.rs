@@ -305,7 +305,7 @@ fn bad_lines_earn_one_error_each_and_change_nothing() {
         ),
         (
             &format!("{{\"event\":\"arrive\",\"id\":\"b\",\"profile\":{newer}}}"),
-            "key `profile.format`: is \"jostle-profile/2\"",
+            "key `profile.format`: format \"jostle-profile/2\" needs a newer jostle",
         ),
         (
             &format!("{{\"event\":\"arrive\",\"id\":\"b\",\"profile\":{off}}}"),
@@ -313,7 +313,15 @@ fn bad_lines_earn_one_error_each_and_change_nothing() {
         ),
         (
             "{\"event\":\"arrive\",\"id\":\"b\",\"profile\":{\"format\":1}}",
-            "key `profile.format`",
+            "key `profile`: not a jostle profile: `format` is 1",
+        ),
+        (
+            "{\"event\":\"arrive\",\"id\":\"b\",\"profile\":{\"format\":\"jostle-profile/1\",\"workload\":5}}",
+            "key `profile.workload`: invalid type: integer `5`, expected struct Workload",
+        ),
+        (
+            "{\"event\":\"node-reading\",\"name\":\"n1\",\"state\":{\"format\":\"jostle-node/2\"}}",
+            "key `state.format`: format \"jostle-node/2\" needs a newer jostle",
         ),
         (
             "{\"event\":\"node-up\",\"name\":\"n1\"}",
