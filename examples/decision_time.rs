@@ -23,7 +23,8 @@ use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Responses;
 use jostle_statistics::mean;
 use plotters::prelude::*;
-use procfs::process::Process;
+use procfs_core::FromRead;
+use procfs_core::process::Status;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -388,7 +389,7 @@ fn growth(sizes: &[Size]) -> Option<f64> {
 
 /// Bytes of memory that the process holds (VmRSS).
 fn resident_bytes() -> Result<u64, Box<dyn Error>> {
-    let status = Process::myself()?.status()?;
+    let status = Status::from_file("/proc/self/status")?;
     let kib = status
         .vmrss
         .ok_or("/proc/self/status says nothing of VmRSS")?;

@@ -10,7 +10,7 @@ use nix::sys::stat::major;
 use nix::sys::stat::minor;
 use nix::sys::statvfs::FsFlags;
 use nix::sys::statvfs::statvfs;
-use procfs::process::MountInfo;
+use procfs_core::process::MountInfo;
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,12 +1,12 @@
 //! `/proc/self/mountinfo`.
 //!
-//! The `procfs` crate parses the lines; it leaves the kernel's escapes in the
+//! The crate `procfs-core` parses the lines; it leaves the kernel's escapes in the
 //! paths and gives up on a file with one line it does not know, so both are
 //! dealt with here.
 
 use super::Error;
 use super::text;
-use procfs::process::MountInfo;
+use procfs_core::process::MountInfo;
 use std::path::Path;
 
 /// Mounts in the order the kernel lists them; lines that are not mounts are

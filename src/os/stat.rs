@@ -2,6 +2,8 @@
 
 use super::ParseError;
 use super::text;
+use nix::unistd::SysconfVar;
+use nix::unistd::sysconf;
 use std::path::Path;
 
 /// Bytes of one line of a CPU in `/proc/stat` at most.
@@ -16,7 +18,8 @@ pub struct Ticks {
 
 /// Ticks in a second, as `/proc` counts time.
 pub fn ticks_per_second() -> f64 {
-    procfs::ticks_per_second() as f64
+    let ticks = sysconf(SysconfVar::CLK_TCK);
+    ticks.ok().flatten().expect("Linux tells its clock ticks") as f64
 }
 
 /// How much of `/proc/stat` holds the lines of `cpus`.

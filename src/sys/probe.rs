@@ -13,7 +13,8 @@ use perf_event::Sampler;
 use perf_event::events::Breakpoint;
 use perf_event::events::Software;
 use perf_event::events::Tracepoint;
-use procfs::process::Process;
+use procfs_core::FromRead;
+use procfs_core::process::MemoryMaps;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
@@ -460,8 +461,7 @@ pub fn breakpoint_cost() -> Result<Duration, String> {
 pub fn uprobe_cost(code: &[u8]) -> Result<Duration, String> {
     let function = called::like(code);
     let address = function as *const () as usize as u64;
-    let maps = Process::myself().and_then(|us| us.maps());
-    let maps = maps.map_err(|error| error.to_string())?;
+    let maps = MemoryMaps::from_file("/proc/self/maps").map_err(|error| error.to_string())?;
     let offset = maps
         .iter()
         .find(|map| (map.address.0..map.address.1).contains(&address))

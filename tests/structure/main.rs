@@ -91,7 +91,7 @@ const MEASURING: &[&str] = &[
     "nix",
     "perf-event2",
     "plotters",
-    "procfs",
+    "procfs-core",
     "raw-cpuid",
     "rustix",
     "socket2",
