@@ -79,5 +79,5 @@ pub fn tell(gate: &mut Gate, files: &[PathBuf], cluster: &Cluster) -> Result<()>
 
 fn state(path: &Path) -> std::result::Result<NodeState, String> {
     let bytes = regular::read(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
-    node::parse(&bytes).map_err(|error| error.to_string())
+    node::parse(&bytes).map_err(|error| format!("it is not what an agent writes: {error}"))
 }
