@@ -29,13 +29,18 @@ fn its_arithmetic_holds() {
 
 #[test]
 fn every_policy_places_every_program_of_a_batch() {
-    let output = script(&["--dry-run", "--batches", "2", "--cpus", "0,1"])
-        .assert()
-        .success();
-    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
-    let policies = text.lines().filter(|line| line.starts_with("  "));
-    assert_eq!(policies.clone().count(), 14, "{text}");
-    assert!(policies.clone().all(|line| line.contains('(')), "{text}");
+    let plan = |pool: &[&str]| {
+        let args = ["--dry-run", "--batches", "2", "--cpus", "0,1"];
+        let output = script(&[&args[..], pool].concat()).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let (usual, mixed) = (plan(&[]), plan(&["--mixed"]));
+    for text in [&usual, &mixed] {
+        let policies = text.lines().filter(|line| line.starts_with("  "));
+        assert_eq!(policies.clone().count(), 14, "{text}");
+        assert!(policies.clone().all(|line| line.contains('(')), "{text}");
+    }
+    assert_ne!(usual, mixed);
 }
 
 #[test]
@@ -51,4 +56,7 @@ fn slips_are_refused() {
             assert!(text.contains(expected), "{text}");
         }
     }
+    let output = script(&["--mixed", "--only", "xz"]).assert().code(2);
+    let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(text.contains("give one of them"), "{text}");
 }
