@@ -82,25 +82,24 @@ def decisions(fleet):
     for name, repeated in fleet.items():
         for profile in newest(repeated):
             for resource, entry in profile["resources"].items():
-                at_the_line = profiles.at_the_line(entry, profile["qos"]["threshold"])
+                threshold = profile["qos"]["threshold"]
                 for direction in DIRECTIONS:
                     if profiles.allowed(entry, direction):
                         share = found.setdefault((name, resource, direction), Share())
-                        near = at_the_line and direction == "tolerated"
+                        near = profiles.at_the_line(entry, direction, threshold)
                         share.add(near or profiles.decided(entry, direction))
     return found
 
 
-def near_the_line(fleet):
+def near_the_line(fleet, direction):
     """How many of the entries that are decided have no verdict, but end at the line."""
-    entries = [
-        (entry, profile["qos"]["threshold"])
+    return sum(
+        profiles.at_the_line(entry, direction, profile["qos"]["threshold"])
         for repeated in fleet.values()
         for profile in newest(repeated)
         for entry in profile["resources"].values()
-        if profiles.allowed(entry) and not profiles.decided(entry, "tolerated")
-    ]
-    return sum(profiles.at_the_line(entry, threshold) for entry, threshold in entries)
+        if profiles.allowed(entry, direction)
+    )
 
 
 def total(found, **only):
@@ -121,11 +120,12 @@ def report(fleet):
     """Text: agreement and decided entries, overall, by resource and by program."""
     tables = [collect(fleet, scores), collect(fleet, losses), decisions(fleet)]
     repeated = sum(len(rounds) > 1 for rounds in fleet.values())
+    near = [str(near_the_line(fleet, direction)) for direction in DIRECTIONS]
     lines = [
         f"{len(fleet)} programs, {repeated} of them recorded more than once.",
         "Score and loss at 100 %: how often a repetition's lies in the 95 % interval of",
         "another. Decided: a verdict, a score known within 10 points, or performance at full",
-        f"pressure known to be within 2.5 points of the line ({near_the_line(fleet)} entries), of",
+        f"pressure known to be within 2.5 points of the line ({' and '.join(near)} entries), of",
         "what the machine allows, by the newest build. T: tolerated, C: caused.",
         "",
     ]

@@ -154,6 +154,8 @@ DIRECTIONS = ("tolerated", "caused")
 CURVES = {"tolerated": "curve", "caused": "probe_curve"}
 # A score is known when it is within so many points.
 KNOWN_WITHIN = 10
+# What a source may lose beside a program that does not disturb it.
+CAUSED_LINE = 0.95
 # What full pressure leaves of the performance is at the line when its interval is within
 # so much of the QoS threshold, and so much of the intensity arrived.
 NEAR_THE_LINE = 0.025
@@ -179,13 +181,14 @@ def allowed(entry, direction="tolerated"):
     return not any(reason in (entry.get("reason") or "") for reason in reasons)
 
 
-def at_the_line(entry, threshold):
+def at_the_line(entry, direction, threshold):
     """Whether it has no verdict because full pressure brings performance to the line, and
-    nothing else is left to know."""
-    point = at_full(entry, "tolerated")
-    if entry.get("sensitive") is not None or not point or point["intensity"] < FULL_PRESSURE:
+    nothing else is left to know. `threshold` is that of the program; a source has its own."""
+    point = at_full(entry, direction)
+    if decided(entry, direction) or not point or point["intensity"] < FULL_PRESSURE:
         return False
-    return all(abs(end - threshold) <= NEAR_THE_LINE for end in point["ci95"])
+    line = threshold if direction == "tolerated" else CAUSED_LINE
+    return all(abs(end - line) <= NEAR_THE_LINE for end in point["ci95"])
 
 
 def decided(entry, direction):

@@ -61,11 +61,14 @@ def decides():
     check(profiles.decided(entry, "tolerated"), "a verdict decides")
     check(not profiles.decided(entry, "caused"), "but only what it is about")
     entry = {"status": "unresolved", "curve": [{"intensity": 97, "requested": 100, "ci95": [0.94, 0.97]}]}
-    check(profiles.at_the_line(entry, 0.95), "full pressure brings it to the line")
-    check(not profiles.at_the_line(entry, 0.9), "not to another one")
-    check(not profiles.at_the_line({**entry, "sensitive": True}, 0.95), "a verdict says more")
+    check(profiles.at_the_line(entry, "tolerated", 0.95), "full pressure brings it to the line")
+    check(not profiles.at_the_line(entry, "tolerated", 0.9), "not to another one")
+    check(not profiles.at_the_line({**entry, "sensitive": True}, "tolerated", 0.95), "a verdict says more")
+    entry["probe_curve"] = entry["curve"]
+    check(profiles.at_the_line(entry, "caused", 0.5), "a source has a line of its own")
+    check(not profiles.at_the_line({**entry, "caused": score(1, 0, 5)}, "caused", 0.5), "a score says more")
     entry["curve"][0]["intensity"] = 80
-    check(not profiles.at_the_line(entry, 0.95), "but only full pressure")
+    check(not profiles.at_the_line(entry, "tolerated", 0.95), "but only full pressure")
     for status, reason, counts in [
         ("measured", None, True),
         ("not-shared", "one CPU", False),

@@ -157,7 +157,7 @@ def open_entries(profile):
     return sum(
         profiles.allowed(entry)
         and not profiles.decided(entry, "tolerated")
-        and not profiles.at_the_line(entry, threshold)
+        and not profiles.at_the_line(entry, "tolerated", threshold)
         for entry in profile["resources"].values()
     )
 
@@ -310,8 +310,9 @@ def agree(fleet):
         if not resource or any(share.all and share.some / share.all < bar for share, bar in shares):
             rows.append([resource or "all", *(share.text() for share, _ in shares)])
     head = ["", "score: tolerated", "caused", "loss: tolerated", "caused", "decided: tolerated", "caused"]
-    near = agreement.near_the_line(own)
-    return f"{table(head, rows)}\n\nOf the decided entries, {near} have no verdict, but end at the line."
+    near = [agreement.near_the_line(own, direction) for direction in profiles.DIRECTIONS]
+    at_the_line = "Of the decided entries, {} of *tolerated* and {} of *caused* have no verdict, but end at the line."
+    return f"{table(head, rows)}\n\n{at_the_line.format(*near)}"
 
 
 def recorded(fleet):

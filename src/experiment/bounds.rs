@@ -2,7 +2,6 @@
 //! behind at the end of a slice is over so soon that it can cost nobody enough to
 //! matter, as it shows on the CPU itself.
 
-use super::queue::CAUSED_LINE;
 use super::settings::Halves;
 use crate::inject::WorkerPlan;
 use crate::sys::cpus::set_affinity;
@@ -19,6 +18,7 @@ use jostle_profile::Score;
 use jostle_profile::Status;
 use jostle_profile::Switch;
 use jostle_profile::SwitchAt;
+use jostle_profile::curve::CAUSED_LINE;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 use std::time::Duration;

@@ -12,12 +12,10 @@ use super::settings::Half;
 use super::settings::Halves;
 use super::settings::Settings;
 use jostle_profile::Readings;
+use jostle_profile::curve::CAUSED_LINE;
 use jostle_statistics::stream;
 use std::time::Duration;
 
-/// Loss line of the caused half, whatever the QoS asked for: the definition
-/// of `c` is 95 % of the source's own performance.
-pub(super) const CAUSED_LINE: f64 = 0.95;
 /// Chance of any false verdict over all subjects of a profile.
 pub(super) const FAMILY_ALPHA: f64 = 0.05;
 /// Share of the budget one subject may take while others want time.

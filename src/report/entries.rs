@@ -4,6 +4,7 @@ use super::style::Colour;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
+use jostle_profile::curve::CAUSED_LINE;
 use jostle_profile::curve::ends_above;
 use jostle_profile::curve::ends_at_the_line;
 use jostle_profile::curve::strongest;
@@ -169,6 +170,15 @@ impl Verdict {
     }
 }
 
+/// Where no score of what is caused is known, although the source at full pressure is known
+/// to keep about as much as it may lose: that, in words.
+pub fn causes_without_a_score(entry: &ResourceEntry) -> &'static str {
+    match ends_at_the_line(&entry.probe_curve, CAUSED_LINE) {
+        true => Verdict::AtTheLine.words(),
+        false => "–",
+    }
+}
+
 /// Loss at the highest intensity measured, or at a lower one that certainly costs more,
 /// percent of the baseline.
 #[derive(Clone, Copy, Debug)]
@@ -280,6 +290,19 @@ mod tests {
         let contradicted = loss_percent(&entry).unwrap();
         assert!((contradicted.least - 15.0).abs() < 1e-9);
         assert!((contradicted.most - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_source_that_keeps_about_what_it_may_lose_is_at_the_line() {
+        let beside = |ci95| {
+            let mut entry = lost(0.0, 5.0);
+            entry.probe_curve[0].ci95 = ci95;
+            causes_without_a_score(&entry)
+        };
+        assert_eq!(beside([0.94, 0.96]), "at the line");
+        assert_eq!(beside([0.92, 0.96]), "–");
+        let never = ResourceEntry::without_numbers(Status::Unresolved, "");
+        assert_eq!(causes_without_a_score(&never), "–");
     }
 
     #[test]

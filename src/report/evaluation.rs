@@ -55,7 +55,7 @@ pub fn page(evaluation: &Evaluation, worst: usize, style: Style) -> String {
 fn methods(placement: &Placement, style: Style) -> String {
     let titles = [
         "method", "cases", "mean", "p50", "p90", "worst", "< 5", "< 10", "< 20", "rank", "in 95 %",
-        "agree", "width",
+        "width",
     ];
     let number = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.1}"));
     let percent = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.0} %"));
@@ -87,7 +87,6 @@ fn methods(placement: &Placement, style: Style) -> String {
                 .rank_correlation
                 .map_or("–".into(), |rank| format!("{rank:.2}")),
             percent(scores.covered_percent),
-            percent(scores.agree_percent),
             number(scores.width),
         ]
     };

@@ -1,6 +1,7 @@
 //! All that a profile says of one resource.
 
 use super::entries::Verdict;
+use super::entries::causes_without_a_score;
 use super::entries::is_inferred;
 use super::style::Style;
 use super::table::notes;
@@ -88,12 +89,16 @@ fn facts(
         ),
         (
             "causes",
-            entry.caused.map(|it| {
-                format!(
+            match (entry.caused, causes_without_a_score(entry)) {
+                (Some(it), _) => Some(format!(
                     "{}: 100 less the intensity at which the source still keeps 95 %",
                     score(it)
-                )
-            }),
+                )),
+                (None, "–") => None,
+                (None, words) => Some(format!(
+                    "{words}: the source at full pressure keeps about 95 %"
+                )),
+            },
         ),
     ]
 }

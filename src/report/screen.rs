@@ -3,6 +3,7 @@
 use super::conclusion;
 use super::entries::Verdict;
 use super::entries::by_sensitivity;
+use super::entries::causes_without_a_score;
 use super::entries::is_inferred;
 use super::entries::is_measurable;
 use super::entries::loss_percent;
@@ -173,7 +174,8 @@ fn layout(
                 }
             }
         };
-        let caused = entry.caused.map_or("–".into(), |score| {
+        let unknown = causes_without_a_score(entry);
+        let caused = entry.caused.map_or(unknown.into(), |score| {
             let least = ceiling.is_some_and(|most| score.score >= 100.0 - most);
             let open = score.ci95[0] <= 0.0 && least;
             number(score, if open { "≤" } else { "" }, detail)

@@ -2,6 +2,7 @@
 
 use super::entries::Verdict;
 use super::entries::by_sensitivity;
+use super::entries::causes_without_a_score;
 use super::mechanism;
 use super::scaling;
 use super::style::Style;
@@ -285,11 +286,18 @@ fn rows(profile: &Profile, style: Style) -> String {
             Cell::new(placement.unwrap_or("–".into())),
             Cell::new(score_cell(
                 entry.tolerated,
+                "–",
                 at_least,
                 |score| 100.0 - score,
                 one_line,
             )),
-            Cell::new(score_cell(entry.caused, at_most, |score| score, one_line)),
+            Cell::new(score_cell(
+                entry.caused,
+                causes_without_a_score(entry),
+                at_most,
+                |score| score,
+                one_line,
+            )),
             Cell::new(loss(entry, profile.qos.threshold, one_line)),
             verdict,
         ]
@@ -299,12 +307,13 @@ fn rows(profile: &Profile, style: Style) -> String {
 
 fn score_cell(
     score: Option<Score>,
+    unknown: &str,
     sign: &str,
     length: impl Fn(f64) -> f64,
     one_line: bool,
 ) -> String {
     let Some(Score { score, ci95 }) = score else {
-        return "–".into();
+        return unknown.into();
     };
     let bar = text::bar(length(score));
     if one_line {

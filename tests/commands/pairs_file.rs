@@ -148,6 +148,7 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
         "profiles/pairs.json",
         "profiles/repeats/pairs.json",
         "profiles/epyc-busy/pairs.json",
+        "profiles/epyc-afternoon/pairs.json",
         "profiles/xeon/pairs.json",
     ];
     let recorded = recorded.map(|path| root().join(path));
@@ -203,10 +204,8 @@ fn assert_below_every_baseline(machine: &str) -> Vec<f64> {
         for baseline in ["none", "mean-of-pairs"].into_iter().chain(split) {
             assert!(own < mean(baseline).unwrap(), "{baseline}: {methods:?}");
         }
-        for (share, least) in [("covered_percent", 85.0), ("agree_percent", 90.0)] {
-            let found = of("product").unwrap()[share].as_f64().unwrap();
-            assert!((least..=100.0).contains(&found), "{share}: {found}");
-        }
+        let covered = of("product").unwrap()["covered_percent"].as_f64().unwrap();
+        assert!((90.0..=100.0).contains(&covered), "{covered}");
         worst.push(of("product").unwrap()["errors"]["worst"].as_f64().unwrap());
     }
     worst

@@ -2,6 +2,9 @@
 
 use crate::CurvePoint;
 
+/// What a source still keeps of its own performance at the intensity that `caused` is
+/// counted from, whatever the QoS asked for.
+pub const CAUSED_LINE: f64 = 0.95;
 /// Half of the width around the QoS threshold, a fraction of the baseline, in which the
 /// interval of performance at full pressure has to lie to be at the line.
 const NEAR_THE_LINE: f64 = 0.025;

@@ -6,6 +6,7 @@ use super::sheet::escaped;
 use crate::report::conclusion;
 use crate::report::entries::Verdict;
 use crate::report::entries::by_sensitivity;
+use crate::report::entries::causes_without_a_score;
 use crate::report::entries::is_inferred;
 use crate::report::entries::is_measurable;
 use crate::report::entries::loss_percent;
@@ -128,23 +129,26 @@ pub struct Bar {
 /// The four of one resource.
 pub fn bars(profile: &Profile, id: &str, entry: &ResourceEntry) -> [Bar; 4] {
     let ceiling = profile.conditions.max_intensity_percent;
-    let score =
-        |kind, label, score: Option<Score>, sign: fn(Score, Option<f64>) -> &'static str| {
-            let interval = score.map(|it| (it, it.ci95.map(|end| format!("{end:.0}"))));
-            Bar {
-                kind,
-                label,
-                value: score.map(|it| it.score),
-                ends: score.map(|it| it.ci95),
-                text: score.map_or("–".into(), |it| {
-                    format!("{}{:.0}", sign(it, ceiling), it.score)
-                }),
-                interval: match interval {
-                    Some((_, [low, high])) if low != high => format!("{low}–{high}"),
-                    _ => String::new(),
-                },
-            }
-        };
+    let score = |kind,
+                 label,
+                 score: Option<Score>,
+                 unknown: &str,
+                 sign: fn(Score, Option<f64>) -> &'static str| {
+        let interval = score.map(|it| (it, it.ci95.map(|end| format!("{end:.0}"))));
+        Bar {
+            kind,
+            label,
+            value: score.map(|it| it.score),
+            ends: score.map(|it| it.ci95),
+            text: score.map_or(unknown.into(), |it| {
+                format!("{}{:.0}", sign(it, ceiling), it.score)
+            }),
+            interval: match interval {
+                Some((_, [low, high])) if low != high => format!("{low}–{high}"),
+                _ => String::new(),
+            },
+        }
+    };
     let used = used_percent(profile, id);
     let loss = loss_percent(entry);
     let shown = loss.filter(|it| it.is_shown);
@@ -155,17 +159,24 @@ pub fn bars(profile: &Profile, id: &str, entry: &ResourceEntry) -> [Bar; 4] {
             "tolerated",
             "tolerates",
             entry.tolerated,
+            "–",
             |it, ceiling| match it.ci95[1] >= 100.0 && ceiling == Some(it.score) {
                 true => "≥ ",
                 false => "",
             },
         ),
-        score("caused", "causes", entry.caused, |it, ceiling| {
-            match it.ci95[0] <= 0.0 && ceiling.is_some_and(|most| it.score >= 100.0 - most) {
+        score(
+            "caused",
+            "causes",
+            entry.caused,
+            causes_without_a_score(entry),
+            |it, ceiling| match it.ci95[0] <= 0.0
+                && ceiling.is_some_and(|most| it.score >= 100.0 - most)
+            {
                 true => "≤ ",
                 false => "",
-            }
-        }),
+            },
+        ),
         Bar {
             kind: "uses",
             label: "uses",

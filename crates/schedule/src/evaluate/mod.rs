@@ -420,7 +420,9 @@ fn case<'a>(
     }
 }
 
-/// What `case` leaves unexplained, before its interval holds anything of it.
+/// What `case` leaves unexplained, before its interval holds anything of it. The error of
+/// the measurement is a part of it: an interval is to hold what is measured, and most users
+/// measure no longer than the recorded co-locations were.
 fn residual(case: &Case) -> Residual {
     let log = |x: f64| x.max(1e-3).ln();
     let predicted = log(case.predicted[Method::DEFAULT.name()]);
@@ -428,7 +430,7 @@ fn residual(case: &Case) -> Residual {
     Residual {
         predicted,
         ln: log(case.measured) - predicted,
-        variance: width(case.ci95).powi(2) + width(case.measured_ci95).powi(2),
+        variance: width(case.ci95).powi(2),
     }
 }
 

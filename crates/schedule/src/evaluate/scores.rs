@@ -4,9 +4,6 @@ use super::Case;
 use super::methods::Method;
 use serde::Serialize;
 
-/// Least performance, for its logarithm.
-const LEAST: f64 = 1e-3;
-
 /// Absolute errors in points, and what else is asked of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scores {
@@ -22,10 +19,6 @@ pub struct Scores {
     /// of it in points; of the default method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub covered_percent: Option<f64>,
-    /// Percent of the measurements that differ from the prediction by no more than both
-    /// intervals together allow ([`Case::agrees`]); of the default method.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agree_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<f64>,
 }
@@ -60,10 +53,6 @@ impl Scores {
         Some(Scores {
             errors: scores.errors.filter(|_| method != Method::L1),
             covered_percent: default.then(|| percent(cases.iter().filter(inside).count())),
-            agree_percent: default.then(|| {
-                let agree = cases.iter().filter(|case| case.agrees());
-                percent(agree.count())
-            }),
             width: default.then(|| 100.0 * widths.sum::<f64>() / both.len() as f64),
             ..scores
         })
@@ -76,27 +65,8 @@ impl Scores {
             errors: Some(Errors::of(both)),
             rank_correlation: rank_correlation(both),
             covered_percent: None,
-            agree_percent: None,
             width: None,
         })
-    }
-}
-
-impl Case {
-    /// Whether the measurement differs from the default prediction by no more than the
-    /// errors of both, which are independent, allow. Of a measurement that may be as far off
-    /// as the prediction, only 83 % lie in a 95 % interval that is right.
-    pub fn agrees(&self) -> bool {
-        let log = |x: f64| x.max(LEAST).ln();
-        let predicted = log(self.predicted[Method::DEFAULT.name()]);
-        let measured = log(self.measured);
-        let between = match measured > predicted {
-            true => [self.ci95[1], self.measured_ci95[0]],
-            false => [self.ci95[0], self.measured_ci95[1]],
-        };
-        let own = log(between[0]) - predicted;
-        let other = log(between[1]) - measured;
-        (measured - predicted).abs() <= own.hypot(other)
     }
 }
 
@@ -153,11 +123,6 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jostle_profile::pairs::GroupPlacement;
-    use rand::SeedableRng;
-    use rand::rngs::ChaCha8Rng;
-    use rand_distr::Distribution;
-    use rand_distr::StandardNormal;
 
     #[test]
     fn errors_are_those_of_the_table() {
@@ -172,45 +137,22 @@ mod tests {
         close(errors.below_20, 75.0);
     }
 
-    /// Predictions and measurements with planted errors, each with the interval of its own.
-    fn planted(sds: [f64; 2], count: usize) -> Vec<Case> {
-        let mut rng = ChaCha8Rng::seed_from_u64(5);
-        let mut off = move |sd: f64| -> f64 {
-            let normal: f64 = StandardNormal.sample(&mut rng);
-            (sd * normal).exp()
-        };
-        let around = |value: f64, sd: f64| [-1.96, 1.96].map(|z: f64| value * (z * sd).exp());
-        (0..count)
-            .map(|_| {
-                let [predicted, measured] = sds.map(|sd| 0.8 * off(sd));
-                Case {
-                    placement: GroupPlacement::OwnCpus,
-                    app: "a".into(),
-                    beside: vec!["b".into()],
-                    measured,
-                    measured_ci95: around(measured, sds[1]),
-                    predicted: [(Method::DEFAULT.name(), predicted)].into(),
-                    ci95: around(predicted, sds[0]),
-                    why: Vec::new(),
-                }
-            })
-            .collect()
-    }
-
     #[test]
-    fn measurements_agree_where_intervals_are_right_and_not_where_they_are_short() {
-        let scores = |cases: &[Case]| Scores::of(Method::DEFAULT, cases).unwrap();
-        let mut cases = planted([0.03, 0.03], 4000);
-        let right = scores(&cases);
-        let [inside, agree] = [right.covered_percent, right.agree_percent].map(Option::unwrap);
-        assert!((82.0..85.0).contains(&inside), "{inside}");
-        assert!((94.0..96.0).contains(&agree), "{agree}");
-        for case in &mut cases {
-            let predicted = case.predicted[Method::DEFAULT.name()];
-            case.ci95 = case.ci95.map(|end| predicted * (end / predicted).sqrt());
-        }
-        let short = scores(&cases).agree_percent.unwrap();
-        assert!(short < 90.0, "{short}");
+    fn a_measurement_is_covered_inside_the_interval() {
+        let case = |measured: f64| Case {
+            placement: jostle_profile::pairs::GroupPlacement::OwnCpus,
+            app: "a".into(),
+            beside: vec!["b".into()],
+            measured,
+            measured_ci95: [measured - 0.2, measured + 0.2],
+            predicted: [(Method::DEFAULT.name(), 0.8)].into(),
+            ci95: [0.7, 0.9],
+            why: Vec::new(),
+        };
+        let cases = [0.6, 0.7, 0.8, 0.95].map(case);
+        let found = Scores::of(Method::DEFAULT, &cases).unwrap();
+        assert_eq!(found.covered_percent, Some(50.0));
+        assert!((found.width.unwrap() - 20.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Residual {
     pub predicted: f64,
     /// ln of measured over predicted.
     pub ln: f64,
-    /// Variance of `ln` that the profiles and the measurement explain.
+    /// Variance of `ln` that the profiles explain.
     pub variance: f64,
 }
 
