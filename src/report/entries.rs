@@ -172,11 +172,9 @@ impl Verdict {
 
 /// Where no score of what is caused is known, although the source at full pressure is known
 /// to keep about as much as it may lose: that, in words.
-pub fn causes_without_a_score(entry: &ResourceEntry) -> &'static str {
-    match ends_at_the_line(&entry.probe_curve, CAUSED_LINE) {
-        true => Verdict::AtTheLine.words(),
-        false => "–",
-    }
+pub fn causes_without_a_score(entry: &ResourceEntry) -> Option<&'static str> {
+    let near = entry.caused.is_none() && ends_at_the_line(&entry.probe_curve, CAUSED_LINE);
+    near.then(|| Verdict::AtTheLine.words())
 }
 
 /// Loss at the highest intensity measured, or at a lower one that certainly costs more,
@@ -299,10 +297,10 @@ mod tests {
             entry.probe_curve[0].ci95 = ci95;
             causes_without_a_score(&entry)
         };
-        assert_eq!(beside([0.94, 0.96]), "at the line");
-        assert_eq!(beside([0.92, 0.96]), "–");
+        assert_eq!(beside([0.94, 0.96]), Some("at the line"));
+        assert_eq!(beside([0.92, 0.96]), None);
         let never = ResourceEntry::without_numbers(Status::Unresolved, "");
-        assert_eq!(causes_without_a_score(&never), "–");
+        assert_eq!(causes_without_a_score(&never), None);
     }
 
     #[test]

@@ -89,15 +89,13 @@ fn facts(
         ),
         (
             "causes",
-            match (entry.caused, causes_without_a_score(entry)) {
-                (Some(it), _) => Some(format!(
+            match entry.caused {
+                Some(it) => Some(format!(
                     "{}: 100 less the intensity at which the source still keeps 95 %",
                     score(it)
                 )),
-                (None, "–") => None,
-                (None, words) => Some(format!(
-                    "{words}: the source at full pressure keeps about 95 %"
-                )),
+                None => causes_without_a_score(entry)
+                    .map(|words| format!("{words}: the source at full pressure keeps about 95 %")),
             },
         ),
     ]

@@ -174,7 +174,7 @@ fn layout(
                 }
             }
         };
-        let unknown = causes_without_a_score(entry);
+        let unknown = causes_without_a_score(entry).unwrap_or("–");
         let caused = entry.caused.map_or(unknown.into(), |score| {
             let least = ceiling.is_some_and(|most| score.score >= 100.0 - most);
             let open = score.ci95[0] <= 0.0 && least;

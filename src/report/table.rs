@@ -293,7 +293,7 @@ fn rows(profile: &Profile, style: Style) -> String {
             )),
             Cell::new(score_cell(
                 entry.caused,
-                causes_without_a_score(entry),
+                causes_without_a_score(entry).unwrap_or("–"),
                 at_most,
                 |score| score,
                 one_line,

@@ -169,7 +169,7 @@ pub fn bars(profile: &Profile, id: &str, entry: &ResourceEntry) -> [Bar; 4] {
             "caused",
             "causes",
             entry.caused,
-            causes_without_a_score(entry),
+            causes_without_a_score(entry).unwrap_or("–"),
             |it, ceiling| match it.ci95[0] <= 0.0
                 && ceiling.is_some_and(|most| it.score >= 100.0 - most)
             {
