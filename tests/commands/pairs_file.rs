@@ -171,6 +171,12 @@ fn predictions_of_another_machine_are_below_every_baseline() {
     assert_below_every_baseline("xeon");
 }
 
+/// Recorded after the rules of prediction were made.
+#[test]
+fn predictions_of_a_later_hour_are_below_every_baseline() {
+    assert_below_every_baseline("epyc-afternoon");
+}
+
 /// Recorded while other guests used the last-level cache, without a calibration of it.
 #[test]
 fn predictions_of_a_busy_host_are_below_every_baseline() {
