@@ -263,6 +263,12 @@ mod tests {
         let mut both = [start(), start()];
         let of = |pids: &[u32]| Scope::Processes(pids.iter().map(|pid| *pid as i32).collect());
         let pids = both.each_ref().map(std::process::Child::id);
+        // A process that was just started has not mapped its program yet.
+        let runs = |pid: &u32| mapped(&[*pid as i32]).iter().any(|(_, it)| it == &file);
+        let begun = std::time::Instant::now();
+        while !pids.iter().all(runs) && begun.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let seen = [is_own(&file, &of(&pids)), is_own(&file, &of(&pids[..1]))];
         both[1].kill().unwrap();
         both[1].wait().unwrap();
