@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     match jostle::cli::Cli::asked().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            jostle::console::write(format_args!("jostle: {error}\n"));
+            jostle_measure::console::write(format_args!("jostle: {error}\n"));
             ExitCode::from(error.exit_code())
         }
     }

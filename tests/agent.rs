@@ -9,7 +9,7 @@ use common::root;
 use common::skip::skip;
 use jostle::agent::Config;
 use jostle::agent::store::Store;
-use jostle::os::cgroup::Hierarchies;
+use jostle_host::os::cgroup::Hierarchies;
 use jostle_profile as profile;
 use serde_json::Value;
 use std::fs;
@@ -245,7 +245,7 @@ fn the_committed_schema_is_the_one_that_is_printed() {
     assert_eq!(
         printed.stdout,
         committed_schema(),
-        "refresh it: jostle schema node > profiles/jostle-node-1.schema.json"
+        "refresh it: JOSTLE_RECORD=1 cargo test --lib the_schemas"
     );
 }
 

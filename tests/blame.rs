@@ -3,16 +3,16 @@
 
 mod common;
 
-use jostle::blame::Arm;
-use jostle::blame::Bench;
-use jostle::blame::BenchError;
-use jostle::blame::BlameWarning;
-use jostle::blame::Measured;
-use jostle::blame::Pause;
-use jostle::blame::REACHES;
-use jostle::blame::Settings;
-use jostle::blame::Window;
-use jostle::blame::measure;
+use jostle_measure::blame::Arm;
+use jostle_measure::blame::Bench;
+use jostle_measure::blame::BenchError;
+use jostle_measure::blame::BlameWarning;
+use jostle_measure::blame::Measured;
+use jostle_measure::blame::Pause;
+use jostle_measure::blame::REACHES;
+use jostle_measure::blame::Settings;
+use jostle_measure::blame::Window;
+use jostle_measure::blame::measure;
 use jostle_profile::blame::Verdict;
 use jostle_statistics::Noise;
 use std::path::Path;

@@ -10,8 +10,8 @@ use crate::common::program::command;
 use crate::common::program::jostle;
 use crate::common::root;
 use crate::common::within;
-use jostle::sys::cpus;
-use jostle::workload::tree;
+use jostle_host::sys::cpus;
+use jostle_measure::workload::tree;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -279,6 +279,6 @@ fn the_committed_schema_is_the_printed_one() {
     let committed = fs::read_to_string(root().join("profiles/jostle-blame-1.schema.json")).unwrap();
     assert_eq!(
         printed, committed,
-        "refresh it: jostle schema blame > profiles/jostle-blame-1.schema.json"
+        "refresh it: JOSTLE_RECORD=1 cargo test --lib the_schemas"
     );
 }

@@ -7,11 +7,11 @@ use crate::common::has_python;
 use crate::common::skip::have;
 use crate::common::skip::lacks;
 use crate::common::skip::skip;
-use jostle::counters::CounterOptions;
-use jostle::counters::Counters;
-use jostle::counters::Sample;
-use jostle::sys::perf::why_no_instructions;
-use jostle::workload::Scope;
+use jostle_host::sys::perf::why_no_instructions;
+use jostle_measure::counters::CounterOptions;
+use jostle_measure::counters::Counters;
+use jostle_measure::counters::Sample;
+use jostle_measure::workload::Scope;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
@@ -490,10 +490,10 @@ fn wrong_requests_name_the_flag() {
 #[test]
 #[ignore = "full tier: a measurement, not a check"]
 fn what_sampling_costs() {
-    use jostle::sys::perf_group::EventConfig;
-    use jostle::sys::perf_group::Group;
-    use jostle::sys::perf_group::MAX_EVENTS;
-    use jostle::sys::perf_group::PerfTarget;
+    use jostle_host::sys::perf_group::EventConfig;
+    use jostle_host::sys::perf_group::Group;
+    use jostle_host::sys::perf_group::MAX_EVENTS;
+    use jostle_host::sys::perf_group::PerfTarget;
     use std::os::fd::AsRawFd;
 
     fn median(mut work: impl FnMut()) -> f64 {
@@ -509,13 +509,13 @@ fn what_sampling_costs() {
     }
     // Apart from each other where there are two CPUs, so that reading has to
     // reach over.
-    let _ = jostle::sys::cpus::set_affinity(0, &[0]);
+    let _ = jostle_host::sys::cpus::set_affinity(0, &[0]);
     for (label, script) in [
         ("sleeping", "exec sleep 1000"),
         ("spinning", "exec nice -n -20 sh -c 'while :; do :; done'"),
     ] {
         let program = Program::shell(script);
-        let _ = jostle::sys::cpus::set_affinity(program.pid(), &[1]);
+        let _ = jostle_host::sys::cpus::set_affinity(program.pid(), &[1]);
         std::thread::sleep(Duration::from_millis(200));
         let events = [1, 3, 5, 6].map(EventConfig::software);
         match Group::open(&events, PerfTarget::Thread(program.pid()), true) {

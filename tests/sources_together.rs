@@ -9,7 +9,7 @@ use crate::common::once_of_three;
 use crate::common::root;
 use crate::common::skip::have;
 use crate::common::skip::skip;
-use jostle::machine::Machine;
+use jostle_host::machine::Machine;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;

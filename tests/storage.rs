@@ -10,7 +10,7 @@ use crate::common::once_of_three;
 use crate::common::skip::have;
 use crate::common::skip::skip;
 use assert_cmd::Command;
-use jostle::inject::pattern;
+use jostle_host::inject::pattern;
 use jostle_kernels::Environment;
 use jostle_kernels::Failure;
 use jostle_kernels::storage::pattern::Access;

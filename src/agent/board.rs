@@ -86,7 +86,7 @@ impl Board {
 
     /// Adds something that happened.
     pub fn tell(&self, kind: EventKind, workload: Option<&str>, text: impl Into<String>) {
-        let at = crate::sys::clock::rfc3339(SystemTime::now());
+        let at = jostle_host::sys::clock::rfc3339(SystemTime::now());
         let mut inner = self.lock();
         inner.last_event += 1;
         *inner.counts.entry(kind).or_default() += 1;

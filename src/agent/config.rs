@@ -5,9 +5,9 @@
 
 use super::discover::Discovery;
 use super::rules::Rule;
-use crate::error::Error;
-use crate::error::Result;
-use crate::os::here;
+use jostle_host::os::here;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::regular;
 use jostle_profile::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;

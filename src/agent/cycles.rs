@@ -1,9 +1,9 @@
 //! Cycles per instruction of a workload, from hardware counters that stay open.
 
-use crate::counters::CoreCounts;
-use crate::counters::CoreReading;
-use crate::sys::perf::why_no_instructions;
-use crate::workload::Scope;
+use jostle_host::sys::perf::why_no_instructions;
+use jostle_measure::counters::CoreCounts;
+use jostle_measure::counters::CoreReading;
+use jostle_measure::workload::Scope;
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -20,12 +20,12 @@ use super::performance::Watcher;
 use super::rules::Rule;
 use super::store::Store;
 use super::windows::Recorder;
-use crate::error::Error;
-use crate::error::Result;
-use crate::machine::Machine;
-use crate::os::here;
-use crate::sys::clock::rfc3339;
-use crate::sys::open_files::raise_open_files;
+use jostle_host::machine::Machine;
+use jostle_host::os::here;
+use jostle_host::sys::clock::rfc3339;
+use jostle_host::sys::open_files::raise_open_files;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::MachineFacts;
 use jostle_profile::Profile;
 use jostle_profile::WarningFacts;
@@ -470,6 +470,6 @@ fn environment_name() -> Option<String> {
 }
 
 fn host_name() -> String {
-    let name = crate::os::text::text(here(), "proc/sys/kernel/hostname");
+    let name = jostle_host::os::text::text(here(), "proc/sys/kernel/hostname");
     name.unwrap_or_else(|_| "localhost".into())
 }

@@ -4,16 +4,16 @@ use super::rules::Match;
 use super::rules::Rule;
 use super::tree::Cgroup;
 use super::tree::Tree;
-use crate::os::cgroup;
-use crate::os::cgroup::Hierarchies;
-use crate::os::cgroup::Population;
-use crate::os::cgroup::population;
-use crate::os::proc;
-use crate::os::text;
-use crate::workload::cgroup::container;
-use crate::workload::cgroup::container::ContainerFacts;
-use crate::workload::tree::descendants;
-use crate::workload::tree::self_and_ancestors;
+use jostle_host::os::cgroup;
+use jostle_host::os::cgroup::Hierarchies;
+use jostle_host::os::cgroup::Population;
+use jostle_host::os::cgroup::population;
+use jostle_host::os::proc;
+use jostle_host::os::text;
+use jostle_measure::workload::cgroup::container;
+use jostle_measure::workload::cgroup::container::ContainerFacts;
+use jostle_measure::workload::tree::descendants;
+use jostle_measure::workload::tree::self_and_ancestors;
 use jostle_profile::node::WorkloadKind;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -509,7 +509,7 @@ impl Pods {
 mod tests {
     use super::super::config::Config;
     use super::*;
-    use crate::os::text::tests::tree;
+    use jostle_host::os::fake::tree;
 
     const MOUNT: &str = "28 24 0:26 / /cg rw - cgroup2 cgroup2 rw\n";
     const LIVES: &str = "populated 1\n";

@@ -1,14 +1,14 @@
 //! What the whole machine does.
 
-use crate::machine::Machine;
-use crate::os::disks;
-use crate::os::here;
-use crate::os::network;
-use crate::os::psi::total_us;
-use crate::os::stat;
-use crate::os::text;
-use crate::os::text::Text;
-use crate::sys::clock::monotonic_ns;
+use jostle_host::machine::Machine;
+use jostle_host::os::disks;
+use jostle_host::os::here;
+use jostle_host::os::network;
+use jostle_host::os::psi::total_us;
+use jostle_host::os::stat;
+use jostle_host::os::text;
+use jostle_host::os::text::Text;
+use jostle_host::sys::clock::monotonic_ns;
 use jostle_profile::node::NodeLoad;
 use jostle_profile::reading::Reading;
 

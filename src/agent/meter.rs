@@ -4,17 +4,17 @@ use super::cycles::Counted;
 use super::cycles::Cycles;
 use super::cycles::Opener;
 use super::discover::Key;
-use crate::os;
-use crate::os::cgroup;
-use crate::os::cgroup::Hierarchies;
-use crate::os::here;
-use crate::os::proc;
-use crate::os::proc::WaitClock;
-use crate::os::psi::total_us;
-use crate::os::text;
-use crate::sys::clock::cpu_ns_of;
-use crate::sys::clock::monotonic_ns;
-use crate::workload::Scope;
+use jostle_host::os;
+use jostle_host::os::cgroup;
+use jostle_host::os::cgroup::Hierarchies;
+use jostle_host::os::here;
+use jostle_host::os::proc;
+use jostle_host::os::proc::WaitClock;
+use jostle_host::os::psi::total_us;
+use jostle_host::os::text;
+use jostle_host::sys::clock::cpu_ns_of;
+use jostle_host::sys::clock::monotonic_ns;
+use jostle_measure::workload::Scope;
 use jostle_profile::node::WorkloadReadings;
 use jostle_profile::reading::Reading;
 use std::collections::HashMap;
@@ -424,7 +424,7 @@ fn io_bytes(text: &str, format: IoFormat) -> [f64; 2] {
 
 /// A process and all that descends from it.
 fn family(pid: i32) -> Vec<i32> {
-    crate::workload::tree::with_descendants(&[pid])
+    jostle_measure::workload::tree::with_descendants(&[pid])
 }
 
 /// CPU seconds of living processes, and of the ended ones that they waited for.

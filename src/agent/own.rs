@@ -1,11 +1,11 @@
 //! The agent itself: that it is alone, and what it costs.
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::os::here;
-use crate::os::text;
-use crate::sys::clock::monotonic_ns;
-use crate::sys::clock::process_cpu_ns;
+use jostle_host::os::here;
+use jostle_host::os::text;
+use jostle_host::sys::clock::monotonic_ns;
+use jostle_host::sys::clock::process_cpu_ns;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::node::AgentCost;
 use jostle_profile::reading::Reading;
 use nix::fcntl::Flock;

@@ -3,12 +3,12 @@
 
 use super::discover::Key;
 use super::rules::Rule;
-use crate::metric;
-use crate::metric::Metric;
-use crate::metric::MetricOptions;
-use crate::sys::clock::monotonic_ns;
-use crate::workload::TargetSpec;
-use crate::workload::cgroup::CgroupSpec;
+use jostle_host::sys::clock::monotonic_ns;
+use jostle_measure::metric;
+use jostle_measure::metric::Metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::cgroup::CgroupSpec;
 use jostle_profile::Direction;
 use jostle_profile::Profile;
 use jostle_profile::node::Performance;
@@ -134,7 +134,7 @@ fn read_on(
     over: &Arc<AtomicBool>,
     tell: &dyn Fn(Result<Latest, String>),
 ) -> Result<(), String> {
-    let said = |error: crate::error::Error| error.to_string();
+    let said = |error: jostle_measure::error::Error| error.to_string();
     let options = MetricOptions {
         moments: false,
         ..MetricOptions::default()
@@ -172,7 +172,7 @@ fn window(
     metric: &mut dyn Metric,
     interval: Duration,
     over: &AtomicBool,
-) -> Option<crate::error::Result<f64>> {
+) -> Option<jostle_measure::error::Result<f64>> {
     let before = metric.counted()?;
     let began = monotonic_ns();
     rest(interval, over);

@@ -2,8 +2,8 @@
 //! with others inside are listed again, which tells who came and went; those that hold
 //! processes and have been without any for some time are asked now and then.
 
-use crate::os::cgroup::Hierarchies;
-use crate::os::cgroup::Hierarchy;
+use jostle_host::os::cgroup::Hierarchies;
+use jostle_host::os::cgroup::Hierarchy;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;

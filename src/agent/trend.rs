@@ -15,7 +15,7 @@ pub const MOST_POINTS: usize = 360;
 /// How a workload did over the last refreshes, oldest first. All lists have the same
 /// length; null where a number was unavailable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "server", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trend {
     /// When each refresh was, seconds since 1970.
     pub unix_seconds: Vec<f64>,

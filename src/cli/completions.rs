@@ -3,13 +3,13 @@
 use super::output;
 use super::overview;
 use super::visible;
-use crate::error::Result;
-use crate::workload::demo;
 use clap::Arg;
 use clap::Command;
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use jostle_measure::error::Result;
+use jostle_measure::workload::demo;
 use jostle_profile::resource::Resource;
 use std::fmt::Write;
 

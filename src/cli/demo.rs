@@ -1,12 +1,12 @@
 //! `jostle demo`.
 
 use super::network::NetworkArgs;
-use crate::error::Error;
-use crate::error::Result;
-use crate::machine::Machine;
-use crate::machine::saved;
-use crate::machine::saved::Saved;
-use crate::workload::demo;
+use jostle_host::machine::Machine;
+use jostle_host::machine::saved;
+use jostle_host::machine::saved::Saved;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::workload::demo;
 use jostle_profile::resource::Resource;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use super::output;
 use super::output::Destination;
 use super::population::is_demo;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::evaluation;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::layout;

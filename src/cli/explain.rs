@@ -1,11 +1,11 @@
 //! `jostle explain`: everything a profile says, of all resources or of one.
 
 use super::output;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::profile_details;
 use crate::report::resource_page;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use std::path::PathBuf;
 

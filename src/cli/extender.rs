@@ -1,12 +1,12 @@
 //! `jostle extender`: what kube-scheduler asks.
 
 use crate::agent::log::Log;
-use crate::console::note;
-use crate::error::Error;
-use crate::error::Result;
 use crate::serve::extender::Extender;
 use crate::serve::extender::Options;
 use clap::value_parser;
+use jostle_measure::console::note;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| Error::environment(format!("cannot watch for signals: {error}")))?;
     let _log = Log::start(&args.log);
-    crate::sys::open_files::raise_open_files();
+    jostle_host::sys::open_files::raise_open_files();
     let strict = args.strict;
     let extender = Extender::start(&Options {
         listen: args.listen,

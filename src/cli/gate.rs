@@ -1,8 +1,8 @@
 //! `--admission` and what nodes read, for `jostle schedule`.
 
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::node;
 use jostle_profile::node::NodeState;
 use jostle_profile::regular;

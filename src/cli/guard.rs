@@ -1,7 +1,7 @@
 //! `jostle guard`: the hidden process that outlives a killed profiler just
 //! long enough to put its target right.
 
-use crate::error::Result;
+use jostle_measure::error::Result;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -11,5 +11,5 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    crate::workload::watch(args.page)
+    jostle_measure::workload::watch(args.page)
 }

@@ -1,8 +1,8 @@
 //! Commands around a measurement, from flags.
 
 use super::duration::parse_duration;
-use crate::workload::hooks::Hooks;
-use crate::workload::hooks::WarmUp;
+use jostle_measure::workload::hooks::Hooks;
+use jostle_measure::workload::hooks::WarmUp;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag, so that everything is cleaned up.
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::workload;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::workload;
 use nix::sys::signal::Signal;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;

@@ -2,11 +2,11 @@
 
 use super::output;
 use super::select;
-use crate::error::Result;
-use crate::inject::placement::Refusal;
-use crate::inject::plan::plan;
-use crate::machine::Machine;
 use crate::report;
+use jostle_host::inject::placement::Refusal;
+use jostle_host::inject::plan::plan;
+use jostle_host::machine::Machine;
+use jostle_measure::error::Result;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Resource;
 use serde::Serialize;

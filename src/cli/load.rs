@@ -5,12 +5,8 @@ use super::interrupt;
 use super::output;
 use super::requests::RequestArgs;
 use super::select;
-use crate::console;
-use crate::console::note;
-use crate::error::Error;
-use crate::error::Result;
-use crate::machine::Machine;
 use clap::ValueEnum;
+use jostle_host::machine::Machine;
 use jostle_load::Arrivals;
 use jostle_load::Drive;
 use jostle_load::Generator;
@@ -27,6 +23,10 @@ use jostle_load::nap;
 use jostle_load::parse_rate;
 use jostle_load::place;
 use jostle_load::report;
+use jostle_measure::console;
+use jostle_measure::console::note;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
@@ -140,7 +140,7 @@ impl TrafficArgs {
             timeout: self.timeout.unwrap_or(usual.timeout),
             connect_timeout: self.connect_timeout.unwrap_or(usual.connect_timeout),
             seed,
-            request_slice: Some(crate::sys::sched::request_slice),
+            request_slice: Some(jostle_host::sys::sched::request_slice),
             ..usual
         })
     }

@@ -2,12 +2,12 @@
 
 use super::output;
 use super::visible;
-use crate::error::Error;
-use crate::error::Result;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::Roff;
 use clap_mangen::roff::roman;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::path::PathBuf;
 
 const EXIT_STATUS: [(&str, &str); 5] = [

@@ -2,12 +2,12 @@
 
 use super::output;
 use super::output::Destination;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::profile_page;
 use crate::report::wrap;
 use jostle_compare::merge;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use std::path::PathBuf;

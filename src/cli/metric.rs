@@ -1,15 +1,24 @@
 //! How performance is read, from flags.
 
 use super::duration::parse_duration;
-use crate::error::Error;
-use crate::error::Result;
-use crate::metric::MetricOptions;
-use crate::metric::StdoutKind;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::metric::StdoutKind;
 use jostle_profile::Direction;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What a printed number means.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    /// The level since the last print: a window's reading is the mean.
+    Value,
+    /// A running total: a window's reading is its growth per second.
+    Rate,
+}
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Metric")]
@@ -30,7 +39,7 @@ pub struct MetricArgs {
     direction: Direction,
     /// Whether such a number is a value or a running total
     #[arg(long, value_enum, default_value = "value")]
-    kind: StdoutKind,
+    kind: Kind,
     /// Longest one run of a finite command may take
     #[arg(long, value_parser = parse_duration, default_value = "600s", value_name = "TIME")]
     run_timeout: Duration,
@@ -56,7 +65,10 @@ impl MetricArgs {
         }
         Ok(MetricOptions {
             direction: self.direction,
-            kind: self.kind,
+            kind: match self.kind {
+                Kind::Value => StdoutKind::Value,
+                Kind::Rate => StdoutKind::Rate,
+            },
             run_timeout: self.run_timeout,
             probe_timeout: self.probe_timeout,
             probe_interval: self.probe_interval,

@@ -1,8 +1,8 @@
 //! `jostle metrics`: how performance can be read, and what of it works here.
 
 use super::output;
-use crate::error::Result;
-use crate::metric::METRICS;
+use jostle_measure::error::Result;
+use jostle_measure::metric::METRICS;
 use jostle_profile::Resolution;
 use serde::Serialize;
 

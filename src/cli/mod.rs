@@ -59,11 +59,11 @@ mod training;
 mod validate;
 mod worker;
 
-use crate::error::Result;
 use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use jostle_measure::error::Result;
 
 /// Measures how much interference an application tolerates and how much it
 /// causes, resource by resource.

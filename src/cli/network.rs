@@ -1,11 +1,11 @@
 //! From flags to the peer of the network source and its traffic.
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::inject::traffic;
+use jostle_host::inject::traffic;
 use jostle_kernels::network::Traffic;
 use jostle_kernels::network::Transport;
 use jostle_kernels::network::secret::Secret;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::net::SocketAddr;
 use std::net::ToSocketAddrs;
 use std::path::Path;

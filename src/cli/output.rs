@@ -1,8 +1,8 @@
 //! Writing results to stdout without a panic when the reader has gone.
 
-use crate::console;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::console;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;

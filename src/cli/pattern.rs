@@ -1,14 +1,14 @@
 //! `jostle pattern`: patterns for the sources of storage and network.
 
 use super::output;
-use crate::console::note;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
-use crate::inject::fit;
-use crate::inject::fit::capture;
-use crate::inject::fit::messages;
-use crate::inject::fit::trace;
+use jostle_host::inject::fit;
+use jostle_host::inject::fit::capture;
+use jostle_host::inject::fit::messages;
+use jostle_host::inject::fit::trace;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::document;
 use std::fmt::Display;
 use std::fs::File;

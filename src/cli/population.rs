@@ -1,7 +1,7 @@
 //! What is known of applications in general: `--population`.
 
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_schedule::predict::Population;
 use std::borrow::Cow;

@@ -2,10 +2,10 @@
 
 use super::output;
 use super::population::population;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::prediction;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_schedule::App;

@@ -14,27 +14,27 @@ use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
 use super::training;
-use crate::console::note;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
-use crate::experiment::floor;
-use crate::experiment::floor::Floor;
-use crate::experiment::resume;
-use crate::experiment::run::Halves;
-use crate::experiment::run::Settings;
-use crate::experiment::session;
-use crate::experiment::session::Request;
-use crate::experiment::settings::MOST_TOGETHER;
-use crate::inject::worker::Slices;
-use crate::machine::Machine;
-use crate::machine::calibration::Calibration;
-use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
-use crate::scaling;
-use crate::sys::only_one::OnlyOne;
-use crate::workload::TargetSpec;
+use jostle_host::inject::worker::Slices;
+use jostle_host::machine::Machine;
+use jostle_host::machine::calibration::Calibration;
+use jostle_host::sys::only_one::OnlyOne;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::experiment::floor;
+use jostle_measure::experiment::floor::Floor;
+use jostle_measure::experiment::resume;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::session;
+use jostle_measure::experiment::session::Request;
+use jostle_measure::experiment::settings::MOST_TOGETHER;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::scaling;
+use jostle_measure::workload::TargetSpec;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
@@ -50,6 +50,24 @@ use std::time::Duration;
 /// Groups of flags in the help.
 const MEASUREMENT: &str = "Measurement";
 const RESULT: &str = "Result";
+
+/// What `--measure` takes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    Both,
+    Tolerated,
+    Caused,
+}
+
+impl From<What> for Halves {
+    fn from(what: What) -> Halves {
+        match what {
+            What::Both => Halves::Both,
+            What::Tolerated => Halves::Tolerated,
+            What::Caused => Halves::Caused,
+        }
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -82,7 +100,7 @@ pub struct Args {
     /// What to measure: how much interference the target tolerates, how much it
     /// causes, or both
     #[arg(help_heading = MEASUREMENT, long = "measure", alias = "halves", value_enum, value_name = "WHAT", default_value = "both")]
-    halves: Halves,
+    halves: What,
     /// About 5 s, with wider intervals
     #[arg(help_heading = MEASUREMENT, long)]
     quick: bool,
@@ -419,7 +437,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
             None => 100.0,
         },
         floor: floor(args)?,
-        halves: args.halves,
+        halves: args.halves.into(),
         together: together(&args.together, &resources)?,
         ..preset
     };
@@ -474,7 +492,7 @@ fn floor(args: &Args) -> Result<Option<Floor>> {
     let Some(text) = &args.floor else {
         return Ok(None);
     };
-    if args.halves == Halves::Caused {
+    if matches!(args.halves, What::Caused) {
         return Err(Error::request(
             "--floor: what the target causes is measured by stopping it, which no floor allows; \
              leave --measure caused out",

@@ -1,12 +1,12 @@
 //! How the measurement goes, on standard error.
 
-use crate::console::note;
-use crate::console::warning;
-use crate::experiment::run::Observer;
-use crate::experiment::run::Progress;
 use crate::report::so_far;
 use indicatif::ProgressBar;
 use indicatif::ProgressStyle;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::experiment::run::Observer;
+use jostle_measure::experiment::run::Progress;
 use std::io::IsTerminal;
 use std::time::Duration;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! `jostle release`: resumes what a killed jostle left stopped or frozen.
 
 use super::output;
-use crate::error::Error;
-use crate::error::Result;
-use crate::workload;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::workload;
 
 /// Resume processes that a killed jostle left stopped or frozen
 ///

@@ -2,14 +2,14 @@
 
 use super::output;
 use super::population::population;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::html;
 use crate::report::html::Matrix;
 use crate::report::html::Simulation;
 use crate::report::html::Subjects;
-use crate::validate::FORMAT as VALIDATION;
-use crate::validate::Validation;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::validate::FORMAT as VALIDATION;
+use jostle_measure::validate::Validation;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;

@@ -1,13 +1,13 @@
 //! What HTTP requests of a load ask for, and whose certificates it believes: flags that
 //! `load` and `profile` share.
 
-use crate::error::Error;
-use crate::error::Result;
 use jostle_load::HttpRequest;
 use jostle_load::LoadSpec;
 use jostle_load::Url;
 use jostle_load::parse_header;
 use jostle_load::parse_mix;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::regular::read;
 use jostle_profile::regular::read_text;
 use std::path::Path;

@@ -10,22 +10,23 @@ use super::interrupt;
 use super::network;
 use super::output;
 use super::select;
-use crate::console::note;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
-use crate::inject::WorkerPlan;
-use crate::inject::peak::remove_stale;
-use crate::inject::plan::Limits;
-use crate::inject::plan::plan_alone;
-use crate::inject::schedule;
-use crate::inject::schedule::Schedule;
-use crate::inject::slice::PERIODS;
-use crate::inject::worker::Slices;
-use crate::machine::Machine;
-use crate::machine::calibration::Calibration;
+use jostle_host::inject::WorkerPlan;
+use jostle_host::inject::peak::remove_stale;
+use jostle_host::inject::plan::Limits;
+use jostle_host::inject::plan::plan_alone;
+use jostle_host::inject::schedule;
+use jostle_host::inject::schedule::Schedule;
+use jostle_host::inject::slice::PERIODS;
+use jostle_host::inject::worker::Slices;
+use jostle_host::machine::Machine;
+use jostle_host::machine::calibration::Calibration;
 use jostle_kernels::Access;
 use jostle_kernels::Waiting;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::warning::Warning;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
@@ -110,7 +111,7 @@ pub fn run(args: Args) -> Result<()> {
     let settings = plans
         .iter()
         .map(|it| (it.spec.resource.id(), it.settings()));
-    if let Some(stale) = remove_stale(calibration.as_mut(), settings) {
+    if let Some(stale) = remove_stale(calibration.as_mut(), settings).map(Warning::from) {
         warning!("{stale}");
     }
     let flag = interrupt::flag()?;

@@ -2,15 +2,15 @@
 
 use super::duration::parse_duration;
 use super::output::Destination;
-use crate::error::Error;
-use crate::error::Result;
-use crate::experiment::session;
-use crate::machine::Machine;
-use crate::scaling::Plan;
-use crate::scaling::Request;
-use crate::scaling::Settings;
-use crate::scaling::Sizes;
-use crate::workload::TargetSpec;
+use jostle_host::machine::Machine;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::experiment::session;
+use jostle_measure::scaling::Plan;
+use jostle_measure::scaling::Request;
+use jostle_measure::scaling::Settings;
+use jostle_measure::scaling::Sizes;
+use jostle_measure::workload::TargetSpec;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::ScalingFacts;

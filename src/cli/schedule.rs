@@ -4,11 +4,11 @@
 use super::gate;
 use super::output;
 use super::population::population;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::placement;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_schedule::App;
 use jostle_schedule::Cluster;

@@ -3,14 +3,14 @@
 use super::duration;
 use super::output;
 use super::schedule;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
 use crate::serve::events::Events;
 use crate::serve::journal::Journal;
 use crate::serve::line::Limits;
 use crate::serve::listen::Listener;
 use crate::serve::server;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_schedule::LONGEST_LINE;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;

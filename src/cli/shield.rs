@@ -1,9 +1,9 @@
 //! `jostle shield`: the hidden process that traces a target while breakpoints of the CPU
 //! are open in it.
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::sys::tracer;
+use jostle_host::sys::tracer;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}

@@ -2,13 +2,13 @@
 
 use super::duration::parse_duration;
 use super::output;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::loads_page;
 use crate::report::profile_details;
 use crate::report::profile_page;
 use crate::report::switch_page;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use std::path::PathBuf;

@@ -4,12 +4,12 @@
 mod jobs;
 
 use crate::cli::output;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report;
 use crate::report::Style;
 use clap::builder::PossibleValue;
 use clap::builder::PossibleValuesParser;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::document;
 use jostle_profile::layout;
 use jostle_schedule::POLICIES;

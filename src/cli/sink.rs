@@ -1,13 +1,13 @@
 //! `jostle sink`: the remote end of the network source.
 
-use crate::console::note;
-use crate::error::Error;
-use crate::error::Result;
 use crate::sink::Limits;
 use crate::sink::Sink;
 use clap::value_parser;
 use jostle_kernels::network::protocol::PORT;
 use jostle_kernels::network::secret::Secret;
+use jostle_measure::console::note;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;

@@ -2,12 +2,12 @@
 
 use super::duration;
 use super::output;
-use crate::console::note;
-use crate::error::Error;
-use crate::error::Result;
 use crate::serve::slurm;
 use crate::serve::slurm::Helper;
 use crate::serve::slurm::Options;
+use jostle_measure::console::note;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;

@@ -1,20 +1,20 @@
 //! What is profiled or counted, from flags.
 
 use super::select;
-use crate::error::Error;
-use crate::error::Result;
-use crate::experiment::demos;
-use crate::experiment::place;
-use crate::experiment::place::CpuChoice;
-use crate::experiment::place::TargetCpus;
-use crate::inject::plan::Limits;
-use crate::machine::Machine;
-use crate::workload::CommandSpec;
-use crate::workload::TargetSpec;
-use crate::workload::cgroup;
-use crate::workload::cgroup::CgroupSpec;
-use crate::workload::cgroup::Hierarchies;
-use crate::workload::demo;
+use jostle_host::inject::plan::Limits;
+use jostle_host::machine::Machine;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::experiment::demos;
+use jostle_measure::experiment::place;
+use jostle_measure::experiment::place::CpuChoice;
+use jostle_measure::experiment::place::TargetCpus;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::cgroup;
+use jostle_measure::workload::cgroup::CgroupSpec;
+use jostle_measure::workload::cgroup::Hierarchies;
+use jostle_measure::workload::demo;
 use jostle_profile::cpulist::format_list;
 use std::num::NonZeroUsize;
 use std::path::Path;

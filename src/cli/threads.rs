@@ -1,7 +1,7 @@
 //! Threads for what is computed in parallel.
 
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::sync::OnceLock;
 
 /// Starts them, once for all that follows: the first parallel loop would end the program

@@ -2,10 +2,10 @@
 
 use super::output;
 use super::output::Destination;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::training;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_schedule::admission;
 use jostle_schedule::admission::Confidence;
 use jostle_schedule::admission::TrainingOptions;

@@ -1,8 +1,8 @@
 //! The profiles that classification learns from.
 
-use crate::console::note;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::console::note;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::regular;

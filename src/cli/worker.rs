@@ -1,16 +1,16 @@
 //! `jostle worker`: sources of interference; started by jostle itself.
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::inject::host::serve;
-use crate::inject::parent;
-use crate::inject::worker::WorkerConfig;
-use crate::sys::control_page::ControlPage;
-use crate::sys::handover::Taker;
-use crate::sys::process::inherited;
-use crate::sys::shared::Shared;
-use crate::sys::shared::SharedPage;
-use crate::sys::tape::Tape;
+use jostle_host::inject::host::serve;
+use jostle_host::inject::parent;
+use jostle_host::inject::worker::WorkerConfig;
+use jostle_host::sys::control_page::ControlPage;
+use jostle_host::sys::handover::Taker;
+use jostle_host::sys::process::inherited;
+use jostle_host::sys::shared::Shared;
+use jostle_host::sys::shared::SharedPage;
+use jostle_host::sys::tape::Tape;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

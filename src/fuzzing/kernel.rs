@@ -1,19 +1,19 @@
 //! What the kernel and other people's programs write: `/proc`, `/sys`, cgroups, ELF.
 
 use super::finite;
-use crate::metric::fuzzing as metric;
-use crate::os::cgroup;
-use crate::os::cpulist;
-use crate::os::disks;
-use crate::os::interrupts;
-use crate::os::mounts;
-use crate::os::network;
-use crate::os::proc;
-use crate::os::psi;
-use crate::os::sched;
-use crate::os::stat;
-use crate::os::sysfs;
-use crate::os::text;
+use jostle_host::os::cgroup;
+use jostle_host::os::cpulist;
+use jostle_host::os::disks;
+use jostle_host::os::interrupts;
+use jostle_host::os::mounts;
+use jostle_host::os::network;
+use jostle_host::os::proc;
+use jostle_host::os::psi;
+use jostle_host::os::sched;
+use jostle_host::os::stat;
+use jostle_host::os::sysfs;
+use jostle_host::os::text;
+use jostle_measure::metric::fuzzing as metric;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;

@@ -3,13 +3,13 @@
 
 use super::finite;
 use crate::agent::Config;
-use crate::inject::fit;
-use crate::inject::fit::capture;
-use crate::inject::fit::messages;
-use crate::inject::fit::trace;
-use crate::inject::pattern as storage;
-use crate::inject::traffic;
-use crate::metric::fuzzing as metric;
+use jostle_host::inject::fit;
+use jostle_host::inject::fit::capture;
+use jostle_host::inject::fit::messages;
+use jostle_host::inject::fit::trace;
+use jostle_host::inject::pattern as storage;
+use jostle_host::inject::traffic;
+use jostle_measure::metric::fuzzing as metric;
 use std::path::Path;
 
 /// Patterns of I/O and of messages.

@@ -7,11 +7,11 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::Response;
 use bytes::Bytes;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What every error looks like.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorBody {
     /// What is wrong, and what to do.
     pub error: String,

@@ -1,6 +1,6 @@
 //! How messages name a setting.
 
-use crate::error::Error;
+use jostle_measure::error::Error;
 use std::fmt::Display;
 
 /// Where the settings of a server come from.

@@ -1,9 +1,9 @@
 //! What is made of files, made again when they are replaced: certificates are
 //! renewed while a server runs.
 
-use crate::console::note;
-use crate::console::warning;
-use crate::error::Result;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::error::Result;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -2,8 +2,8 @@
 
 use super::naming::Naming;
 use super::tls::Tls;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::regular;
 use jostle_profile::regular::LONGEST_DOCUMENT;
 use socket2::Domain;

@@ -2,7 +2,7 @@
 
 use super::naming::Naming;
 use super::reloaded::Reloaded;
-use crate::error::Result;
+use jostle_measure::error::Result;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::ring;

@@ -3,7 +3,7 @@
 use super::naming::Naming;
 use super::reloaded::Reloaded;
 use super::tls::certificates;
-use crate::error::Result;
+use jostle_measure::error::Result;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;

@@ -1,7 +1,7 @@
 //! What takes the place of TLS to others where jostle was built without it.
 
 use super::naming::Naming;
-use crate::error::Result;
+use jostle_measure::error::Result;
 use std::io;
 use std::path::Path;
 use tokio::net::TcpStream;

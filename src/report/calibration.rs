@@ -3,10 +3,10 @@
 use super::style::Style;
 use super::style::table;
 use super::text;
-use crate::machine::calibration::Calibration;
-use crate::machine::calibration::Peak;
-use crate::machine::calibration::Size;
-use crate::machine::calibration::Source;
+use jostle_host::machine::calibration::Calibration;
+use jostle_host::machine::calibration::Peak;
+use jostle_host::machine::calibration::Size;
+use jostle_host::machine::calibration::Source;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 

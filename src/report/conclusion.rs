@@ -253,7 +253,7 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warning::Warning;
+    use jostle_measure::warning::Warning;
     use jostle_profile::CacheSharing;
     use jostle_profile::Score;
     use jostle_profile::Status;

@@ -1,7 +1,7 @@
 //! How much of each shared resource a machine gets, as text.
 
-use crate::machine::gauge::Gauge;
-use crate::machine::gauge::What;
+use jostle_host::machine::gauge::Gauge;
+use jostle_host::machine::gauge::What;
 use std::time::Duration;
 
 /// Width of one column.

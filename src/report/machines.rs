@@ -5,9 +5,9 @@ use super::html::sheet;
 use super::style::Style;
 use super::style::table;
 use super::text;
-use crate::machine::described::Described;
-use crate::machine::differences::Differences;
-use crate::machine::differences::PeakOf;
+use jostle_host::machine::described::Described;
+use jostle_host::machine::differences::Differences;
+use jostle_host::machine::differences::PeakOf;
 use jostle_profile::reading::Reading;
 
 /// What differs, the largest difference in the conclusion.

@@ -1,6 +1,6 @@
 //! What is known while a measurement goes on, a few lines that fit below its bar.
 
-use crate::experiment::run::SoFar;
+use jostle_measure::experiment::run::SoFar;
 
 /// Columns of one resource, and between two.
 const CELL: usize = 37;

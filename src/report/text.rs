@@ -1,6 +1,6 @@
 //! Numbers and words as people read them.
 
-use crate::console::steers;
+use jostle_measure::console::steers;
 use jostle_profile::PlacementMode;
 use jostle_profile::Status;
 use jostle_profile::cpulist::format_list;

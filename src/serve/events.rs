@@ -6,7 +6,7 @@ use super::line::Line;
 use super::server::Client;
 use super::server::Handler;
 use super::server::refusal;
-use crate::console::warning;
+use jostle_measure::console::warning;
 use jostle_schedule::Places;
 use jostle_schedule::Recorded;
 use jostle_schedule::Stream;

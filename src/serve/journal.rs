@@ -2,8 +2,8 @@
 //! places it gave. Written before the answer is sent, so that what a scheduler
 //! was told is remembered when the server is killed.
 
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::regular;
 use jostle_profile::regular::LONGEST_RECORDING;
 use jostle_schedule::Recorded;

@@ -1,8 +1,8 @@
 //! Sockets that schedulers connect to: a Unix socket, whose file permissions say
 //! who may connect, or TCP on the loopback interface.
 
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use nix::errno::Errno;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;

@@ -1,8 +1,8 @@
 //! What the sink knows of its sessions.
 
-use crate::machine::format_bytes;
 use crate::sink::Limits;
 use crate::sink::notes::Notes;
+use jostle_host::machine::format_bytes;
 use jostle_kernels::network::protocol::Header;
 use jostle_kernels::network::protocol::Report;
 use jostle_kernels::network::protocol::Token;

@@ -2,13 +2,13 @@
 
 use super::FINGERPRINT;
 use super::fixture;
-use jostle::machine::calibration::Calibration;
-use jostle::machine::calibration::Knee;
-use jostle::machine::calibration::Size;
-use jostle::machine::calibration::keep_best;
-use jostle::machine::calibration::llc_bytes;
-use jostle::machine::saved;
-use jostle::machine::saved::Saved;
+use jostle_host::machine::calibration::Calibration;
+use jostle_host::machine::calibration::Knee;
+use jostle_host::machine::calibration::Size;
+use jostle_host::machine::calibration::keep_best;
+use jostle_host::machine::calibration::llc_bytes;
+use jostle_host::machine::saved;
+use jostle_host::machine::saved::Saved;
 use jostle_profile::reading::Reading;
 use proptest::prelude::*;
 use serde_json::Value;

@@ -1,16 +1,16 @@
 //! Knees, peaks, loss and settle times of planted curves and of sources on a virtual clock.
 
-use jostle::calibrate::Slot;
-use jostle::calibrate::Stop;
-use jostle::calibrate::Watch;
-use jostle::calibrate::knees::Access;
-use jostle::calibrate::knees::knees;
-use jostle::calibrate::peaks;
-use jostle::calibrate::press::Press;
-use jostle::calibrate::reporter;
-use jostle::calibrate::reporter::Meeting;
-use jostle::inject::Snapshot;
-use jostle::sys::control_page::Order;
+use jostle_host::inject::Snapshot;
+use jostle_host::sys::control_page::Order;
+use jostle_measure::calibrate::Slot;
+use jostle_measure::calibrate::Stop;
+use jostle_measure::calibrate::Watch;
+use jostle_measure::calibrate::knees::Access;
+use jostle_measure::calibrate::knees::knees;
+use jostle_measure::calibrate::peaks;
+use jostle_measure::calibrate::press::Press;
+use jostle_measure::calibrate::reporter;
+use jostle_measure::calibrate::reporter::Meeting;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::Timing;
 use proptest::prelude::*;

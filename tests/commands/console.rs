@@ -71,7 +71,7 @@ fn names_from_elsewhere_do_not_steer_the_terminal() {
         for text in [&ended.stdout, &ended.stderr] {
             let steering = text
                 .chars()
-                .find(|&character| jostle::console::steers(character));
+                .find(|&character| jostle_measure::console::steers(character));
             assert_eq!(steering, None, "{request:?}: {text}");
             assert!(text.lines().all(|line| line.len() < 10_000));
         }

@@ -34,7 +34,7 @@ fn the_document_is_that_of_the_schema() {
     assert_eq!(
         printed,
         fs::read_to_string(committed).unwrap(),
-        "refresh it: jostle schema provision > profiles/jostle-provision-1.schema.json"
+        "refresh it: JOSTLE_RECORD=1 cargo test --lib the_schemas"
     );
     let schema: Value = serde_json::from_str(&printed).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

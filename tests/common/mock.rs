@@ -2,19 +2,19 @@
 //! so that statistics are tested against known truth.
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Block;
-use jostle::experiment::executor::BlockReading;
-use jostle::experiment::executor::BlockRequest;
-use jostle::experiment::executor::Completion;
-use jostle::experiment::executor::Executor;
-use jostle::experiment::executor::Place;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::executor::TargetState;
-use jostle::experiment::executor::TargetTurn;
-use jostle::experiment::executor::WindowError;
-use jostle::experiment::executor::WindowReading;
-use jostle::experiment::executor::WindowRequest;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::Block;
+use jostle_measure::experiment::executor::BlockReading;
+use jostle_measure::experiment::executor::BlockRequest;
+use jostle_measure::experiment::executor::Completion;
+use jostle_measure::experiment::executor::Executor;
+use jostle_measure::experiment::executor::Place;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::executor::TargetState;
+use jostle_measure::experiment::executor::TargetTurn;
+use jostle_measure::experiment::executor::WindowError;
+use jostle_measure::experiment::executor::WindowReading;
+use jostle_measure::experiment::executor::WindowRequest;
 use jostle_statistics::Noise;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 pub mod program;
 pub mod skip;
 
-use jostle::metric::MetricOptions;
-use jostle::workload::CommandSpec;
-use jostle::workload::TargetSpec;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::TargetSpec;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use std::fs::File;
@@ -84,7 +84,7 @@ pub fn near(value: f64, low: f64, high: f64) -> Result<(), String> {
 
 /// The message of an error that earns `code`.
 #[track_caller]
-pub fn message<T>(result: jostle::error::Result<T>, code: u8) -> String {
+pub fn message<T>(result: jostle_measure::error::Result<T>, code: u8) -> String {
     match result {
         Ok(_) => panic!("this should have failed"),
         Err(error) => {

@@ -5,11 +5,11 @@
 use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
-use jostle::experiment::executor::Sequence;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::measure;
+use jostle_measure::experiment::executor::Sequence;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::measure;
 use std::time::Duration;
 
 pub const SLICED: [&str; 6] = ["int", "fp", "l1d", "l2-capacity", "l2-bandwidth", "tlb"];

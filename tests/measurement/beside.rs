@@ -4,14 +4,14 @@
 use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::BlockRequest;
-use jostle::experiment::executor::Sequence;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::executor::TargetState;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::measure;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::BlockRequest;
+use jostle_measure::experiment::executor::Sequence;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::executor::TargetState;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::measure;
 use std::time::Duration;
 
 /// Subjects of the sequence on other CPUs.
@@ -256,7 +256,7 @@ fn a_slow_source_has_its_time_and_others_do_not_wait_for_it() {
 
 /// Periods of the last block beside the target.
 fn last_block(mock: &MockExecutor) -> u32 {
-    let beside = |block: &&jostle::experiment::executor::BlockRequest| {
+    let beside = |block: &&jostle_measure::experiment::executor::BlockRequest| {
         block.subject >= BESIDE[0] && matches!(block.arm, Arm::Control)
     };
     mock.played.iter().rfind(beside).expect("a control").periods

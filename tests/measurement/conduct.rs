@@ -4,16 +4,16 @@ use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
 use crate::mock::Weather;
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::executor::TargetState;
-use jostle::experiment::executor::WindowError;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Observer;
-use jostle::experiment::run::Progress;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::measure;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::executor::TargetState;
+use jostle_measure::experiment::executor::WindowError;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Observer;
+use jostle_measure::experiment::run::Progress;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::measure;
 use jostle_profile::Score;
 use jostle_profile::Status;
 use std::time::Duration;
@@ -287,7 +287,7 @@ fn target_death_and_interruption_keep_what_was_learned() {
             let measured = run(&mut mock, &subjects, &long());
             assert_eq!(measured.partial, Some(error.to_string()));
             let done = |s: &&_| -> bool {
-                let outcome: &jostle::experiment::outcome::SubjectOutcome = s;
+                let outcome: &jostle_measure::experiment::outcome::SubjectOutcome = s;
                 outcome.entry.status == Status::Measured
             };
             assert!(measured.subjects.iter().filter(done).count() >= known);

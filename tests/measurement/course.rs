@@ -9,8 +9,8 @@ use crate::playing::noisy;
 use crate::playing::playing;
 use crate::playing::run;
 use crate::playing::settings;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Settings;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
 
 /// Phases of a run: a quarter of it is five times as slow as the rest, in pieces of
 /// a few milliseconds to a tenth of a second.

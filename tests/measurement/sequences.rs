@@ -12,14 +12,14 @@ use crate::playing::run;
 use crate::playing::sequence;
 use crate::playing::settings;
 use crate::playing::subject;
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Sequence;
-use jostle::experiment::executor::TargetState;
-use jostle::experiment::executor::WindowError;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::go_on;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::Sequence;
+use jostle_measure::experiment::executor::TargetState;
+use jostle_measure::experiment::executor::WindowError;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::go_on;
 use jostle_profile::Status;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn a_target_that_needs_nothing_is_seldom_flagged() {
     for seed in 0..60 {
         let (subjects, mut mock) = playing(&[noisy(Curve::Flat(1.0)); 6], 100 + seed);
         let measured = run(&mut mock, &subjects, &settings(4, seed));
-        let sensitive = |outcome: &jostle::experiment::outcome::SubjectOutcome| {
+        let sensitive = |outcome: &jostle_measure::experiment::outcome::SubjectOutcome| {
             outcome.entry.sensitive == Some(true)
         };
         flagged += usize::from(measured.subjects.iter().any(sensitive));

@@ -5,12 +5,12 @@ use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
 use crate::playing::sequence;
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::measure;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::measure;
 use jostle_profile::Switch;
 use jostle_profile::reading::Reading;
 use std::time::Duration;
@@ -116,7 +116,7 @@ fn they_take_no_more_than_their_part_of_the_budget() {
     let spent: Duration = turns.clone().map(|block| 2 * TURN * block.periods).sum();
     assert!(spent <= Duration::from_secs(4), "{spent:?}");
     assert!(spent >= Duration::from_secs(1), "{spent:?}");
-    let held = |block: &&jostle::experiment::executor::BlockRequest| {
+    let held = |block: &&jostle_measure::experiment::executor::BlockRequest| {
         block.subject == 0 && matches!(block.arm, Arm::Treat(_))
     };
     assert_eq!(turns.filter(held).count(), 0, "registers hold nothing");

@@ -12,12 +12,12 @@ use crate::playing::sequence;
 use crate::playing::settings;
 use crate::playing::subject;
 use crate::playing::subjects;
-use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::BlockRequest;
-use jostle::experiment::executor::Sequence;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Settings;
+use jostle_measure::experiment::executor::Arm;
+use jostle_measure::experiment::executor::BlockRequest;
+use jostle_measure::experiment::executor::Sequence;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
 use jostle_profile::Status;
 use std::time::Duration;
 
@@ -42,7 +42,8 @@ fn sources_without_a_sequence_get_their_time_and_come_last() {
     let measured = run(&mut mock, &subjects, &settings(12, 9));
     let slow = &measured.subjects[7].entry;
     assert_eq!(slow.status, Status::Measured, "{slow:?}");
-    let of_storage = |request: &&jostle::experiment::executor::WindowRequest| request.subject == 7;
+    let of_storage =
+        |request: &&jostle_measure::experiment::executor::WindowRequest| request.subject == 7;
     assert!(mock.log.iter().filter(of_storage).count() >= 20);
     assert!(mock.played.iter().all(|block| block.subject != 7));
 }

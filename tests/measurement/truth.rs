@@ -7,11 +7,11 @@
 use crate::mock::Curve;
 use crate::mock::MockExecutor;
 use crate::mock::Response;
-use jostle::experiment::executor::Subject;
-use jostle::experiment::outcome::Measured;
-use jostle::experiment::run::Halves;
-use jostle::experiment::run::Settings;
-use jostle::experiment::run::measure;
+use jostle_measure::experiment::executor::Subject;
+use jostle_measure::experiment::outcome::Measured;
+use jostle_measure::experiment::run::Halves;
+use jostle_measure::experiment::run::Settings;
+use jostle_measure::experiment::run::measure;
 use jostle_profile::Status;
 use std::time::Duration;
 

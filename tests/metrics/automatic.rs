@@ -12,12 +12,12 @@ use crate::counted::missing;
 use crate::support::program;
 use crate::support::start;
 use crate::support::window;
-use jostle::metric;
-use jostle::metric::MetricOptions;
-use jostle::workload;
-use jostle::workload::CommandSpec;
-use jostle::workload::Shield;
-use jostle::workload::TargetSpec;
+use jostle_measure::metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::Shield;
+use jostle_measure::workload::TargetSpec;
 use std::process::Child;
 use std::process::Command;
 use std::time::Duration;
@@ -555,7 +555,7 @@ fn a_shell_that_forks_and_an_interpreter_are_looked_into() {
 
 #[test]
 fn it_is_the_default_without_a_pmu() {
-    if missing(AUTO, "uprobe") || jostle::sys::perf::why_no_instructions().is_none() {
+    if missing(AUTO, "uprobe") || jostle_host::sys::perf::why_no_instructions().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

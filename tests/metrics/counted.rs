@@ -13,9 +13,9 @@ use crate::common::skip::skip;
 use crate::support::program;
 use crate::support::start;
 use crate::support::window;
-use jostle::metric::METRICS;
-use jostle::metric::MetricOptions;
-use jostle::workload::TargetSpec;
+use jostle_measure::metric::METRICS;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::TargetSpec;
 use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
@@ -243,7 +243,7 @@ fn without_permission_the_reason_is_said() {
 
 #[test]
 fn suggestions_are_for_this_target() {
-    if jostle::sys::perf::why_no_instructions().is_none() {
+    if jostle_host::sys::perf::why_no_instructions().is_none() {
         return skip("no-pmu", "this machine has a PMU");
     }
     let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -251,8 +251,8 @@ fn suggestions_are_for_this_target() {
     eventually("exec is through", || {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
     });
-    jostle::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
-    let chosen = jostle::metric::start(&TargetSpec::Pid(pid), None, &impatient(), None);
+    jostle_measure::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    let chosen = jostle_measure::metric::start(&TargetSpec::Pid(pid), None, &impatient(), None);
     child.kill().unwrap();
     child.wait().unwrap();
     let text = message(chosen, 3);

@@ -5,8 +5,8 @@ use crate::common::message;
 use crate::common::sh;
 use crate::support::start;
 use crate::support::window;
-use jostle::metric::MetricOptions;
-use jostle::metric::StdoutKind;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::metric::StdoutKind;
 use jostle_profile::Direction;
 use std::io::Read;
 use std::io::Write;
@@ -50,7 +50,11 @@ fn quick() -> MetricOptions {
     }
 }
 
-fn read(address: &str, metric: &str, options: &MetricOptions) -> jostle::error::Result<f64> {
+fn read(
+    address: &str,
+    metric: &str,
+    options: &MetricOptions,
+) -> jostle_measure::error::Result<f64> {
     let request = format!("prometheus:http://{address}/metrics:{metric}");
     let mut started = start(&sh("exec sleep 1000"), &request, options)?;
     let length = started.1.natural_window().unwrap();

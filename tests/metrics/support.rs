@@ -1,12 +1,12 @@
 //! What the tests of metrics share.
 
-use jostle::metric;
-use jostle::metric::Metric;
-use jostle::metric::MetricOptions;
-use jostle::workload;
-use jostle::workload::CommandSpec;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
+use jostle_measure::metric;
+use jostle_measure::metric::Metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub fn start(
     spec: &TargetSpec,
     name: &str,
     options: &MetricOptions,
-) -> jostle::error::Result<Started> {
+) -> jostle_measure::error::Result<Started> {
     workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let started = metric::start(spec, Some(name), options, None)?;
     let metric = &started.1;
@@ -42,7 +42,10 @@ pub fn start(
 }
 
 /// One window of `length`.
-pub fn window((target, metric): &mut Started, length: Duration) -> jostle::error::Result<f64> {
+pub fn window(
+    (target, metric): &mut Started,
+    length: Duration,
+) -> jostle_measure::error::Result<f64> {
     metric.begin(target)?;
     std::thread::sleep(length);
     metric.end(target)

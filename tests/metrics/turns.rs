@@ -5,21 +5,21 @@ use crate::common::near;
 use crate::common::once_of_three;
 use crate::counted::missing;
 use crate::support::program;
-use jostle::inject::WorkerGroup;
-use jostle::inject::plan::Limits;
-use jostle::inject::plan::plan;
-use jostle::inject::worker::Slices;
-use jostle::machine::Machine;
-use jostle::metric;
-use jostle::metric::Metric;
-use jostle::metric::MetricOptions;
-use jostle::sys::clock::monotonic_ns;
-use jostle::sys::control_page::Order;
-use jostle::sys::tape::PlannedBlock;
-use jostle::sys::tape::Turn;
-use jostle::workload::CommandSpec;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
+use jostle_host::inject::WorkerGroup;
+use jostle_host::inject::plan::Limits;
+use jostle_host::inject::plan::plan;
+use jostle_host::inject::worker::Slices;
+use jostle_host::machine::Machine;
+use jostle_host::sys::clock::monotonic_ns;
+use jostle_host::sys::control_page::Order;
+use jostle_host::sys::tape::PlannedBlock;
+use jostle_host::sys::tape::Turn;
+use jostle_measure::metric;
+use jostle_measure::metric::Metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
 use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
@@ -79,7 +79,7 @@ fn play(group: &WorkerGroup, metric: &mut dyn Metric, target: &mut Target) -> Ve
 /// Starts `spec` beside a placebo, and holds what the worker read of it against
 /// what the profiler read of the same stretch.
 fn worker_reads_what_the_profiler_reads(spec: &TargetSpec, name: &str) {
-    jostle::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    jostle_measure::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let cpu = Machine::detect().allowed_cpus[0];
     let group = placebo(cpu);
     let options = MetricOptions::default();

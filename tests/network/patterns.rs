@@ -9,7 +9,7 @@ use crate::support::output;
 use crate::support::refused;
 use crate::support::said;
 use crate::support::source;
-use jostle::inject::traffic;
+use jostle_host::inject::traffic;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -8,14 +8,14 @@ use crate::support::Place;
 use crate::support::entry;
 use crate::support::reason;
 use crate::support::status;
-use jostle::inject::WorkerGroup;
-use jostle::inject::plan::Limits;
-use jostle::inject::plan::plan;
-use jostle::inject::toll;
-use jostle::inject::worker::Slices;
-use jostle::machine::Machine;
-use jostle::sys::control_page::Order;
-use jostle::sys::cpus::set_affinity;
+use jostle_host::inject::WorkerGroup;
+use jostle_host::inject::plan::Limits;
+use jostle_host::inject::plan::plan;
+use jostle_host::inject::toll;
+use jostle_host::inject::worker::Slices;
+use jostle_host::machine::Machine;
+use jostle_host::sys::control_page::Order;
+use jostle_host::sys::cpus::set_affinity;
 use serde_json::Value;
 use std::thread::sleep;
 use std::time::Duration;
@@ -176,7 +176,7 @@ fn limits_on(cpu: usize) -> Limits {
 fn the_cost_of_a_switch_is_measured_without_a_target() {
     let machine = Machine::detect();
     let cpu = machine.allowed_cpus[0];
-    jostle::workload::set_executable(JOSTLE);
+    jostle_measure::workload::set_executable(JOSTLE);
     let slices = Slices {
         period_ns: 500_000,
         share: Slices::DEFAULT_SHARE,
@@ -202,7 +202,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
     let [first, .., last] = machine.allowed_cpus[..] else {
         return None;
     };
-    jostle::workload::set_executable(JOSTLE);
+    jostle_measure::workload::set_executable(JOSTLE);
     let limits = limits_on(last);
     let l1d = jostle_profile::resource::Resource::L1d;
     let turns = slices.unwrap_or(Slices {
@@ -286,12 +286,12 @@ fn cpu_time_takes_no_more_than_it_says_and_never_rests_at_100() {
     let _alone = Place::alone();
     let machine = Machine::detect();
     let cpu = machine.allowed_cpus[0];
-    jostle::workload::set_executable(JOSTLE);
+    jostle_measure::workload::set_executable(JOSTLE);
     let slices = Slices::usual(Duration::from_micros(500));
     let time = jostle_profile::resource::Resource::CpuTime;
     let plan = plan(&machine, time, &[cpu], &limits_on(cpu), slices).unwrap();
     // Who has a CPU alone does not feel what it costs.
-    let _victim = jostle::inject::slice::Victim::start(cpu).unwrap();
+    let _victim = jostle_host::inject::slice::Victim::start(cpu).unwrap();
     let mut group = WorkerGroup::spawn(plan, Duration::from_secs(60)).unwrap();
     let mut measure = |percent| {
         group.set(Order::Treat(percent));

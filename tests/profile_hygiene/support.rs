@@ -6,7 +6,7 @@ use crate::common::alone;
 use crate::common::beside_others;
 use crate::common::program::Ended;
 use crate::common::within;
-use jostle::workload::tree;
+use jostle_measure::workload::tree;
 use nix::fcntl::Flock;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;

@@ -8,9 +8,9 @@ use crate::support::Place;
 use crate::support::SHORT;
 use crate::support::entry;
 use crate::support::reason;
-use jostle::sys::sched::run_first;
-use jostle::sys::sched::run_in_turn;
-use jostle::workload::tree;
+use jostle_host::sys::sched::run_first;
+use jostle_host::sys::sched::run_in_turn;
+use jostle_measure::workload::tree;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -217,7 +217,7 @@ fn a_killed_worker_costs_the_source_whose_turn_it_was() {
 #[test]
 #[ignore = "full tier: takes long"]
 fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
-    let allowed = jostle::sys::cpus::affinity(0).unwrap().len();
+    let allowed = jostle_host::sys::cpus::affinity(0).unwrap().len();
     let place = Place::alone();
     let busy = "while :; do :; done";
     let script = format!("({busy}) & ({busy}) & {PRINTER}");
@@ -259,7 +259,7 @@ fn what_a_trial_run_prints_is_not_shown() {
 
 #[test]
 fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
-    let allowed = jostle::sys::cpus::affinity(0).unwrap();
+    let allowed = jostle_host::sys::cpus::affinity(0).unwrap();
     let place = Place::beside_others();
     let mut target = place.start(&["demo", "l2"]);
     let pid = target.0.id() as i32;
@@ -279,12 +279,12 @@ fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
     ]);
     let kept = place.directory.path().join("p.json.partial");
     within(Duration::from_secs(50), "it measures", || kept.exists());
-    assert_eq!(jostle::sys::cpus::affinity(pid).unwrap(), allowed);
+    assert_eq!(jostle_host::sys::cpus::affinity(pid).unwrap(), allowed);
     let last = allowed[allowed.len() - 1..].to_vec();
-    jostle::sys::cpus::set_affinity(pid, &last).unwrap();
+    jostle_host::sys::cpus::set_affinity(pid, &last).unwrap();
     assert_eq!(running.end(), 0);
     assert!(target.alive());
-    assert_eq!(jostle::sys::cpus::affinity(pid).unwrap(), last);
+    assert_eq!(jostle_host::sys::cpus::affinity(pid).unwrap(), last);
     let profile = place.profile_file("p.json");
     let conditions = &profile["conditions"];
     let given = conditions["target_cpus"].as_array().unwrap();

@@ -7,18 +7,18 @@ use crate::common::skip::have;
 use crate::helper;
 use crate::support::Stranger;
 use crate::support::setup;
-use jostle::metric;
-use jostle::metric::MetricOptions;
-use jostle::workload::Progress;
-use jostle::workload::Scope;
-use jostle::workload::State;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
-use jostle::workload::cgroup;
-use jostle::workload::cgroup::CgroupSpec;
-use jostle::workload::cgroup::Hierarchies;
-use jostle::workload::cgroup::Hierarchy;
-use jostle::workload::tree;
+use jostle_measure::metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::Progress;
+use jostle_measure::workload::Scope;
+use jostle_measure::workload::State;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::cgroup;
+use jostle_measure::workload::cgroup::CgroupSpec;
+use jostle_measure::workload::cgroup::Hierarchies;
+use jostle_measure::workload::cgroup::Hierarchy;
+use jostle_measure::workload::tree;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -184,7 +184,7 @@ fn everything_in_a_cgroup_stops_and_goes_on() {
         assert_eq!(target.pid(), spinner.min(forks));
         assert_eq!(
             target.cpus().unwrap(),
-            jostle::sys::cpus::affinity(0).unwrap()
+            jostle_host::sys::cpus::affinity(0).unwrap()
         );
         for _ in 0..3 {
             target.stop().unwrap();

@@ -12,15 +12,15 @@ use crate::helper;
 use crate::support::Stranger;
 use crate::support::carrying;
 use crate::support::setup;
-use jostle::workload::CommandSpec;
-use jostle::workload::Outcome;
-use jostle::workload::Released;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
-use jostle::workload::cgroup::CgroupSpec;
-use jostle::workload::cgroup::Hierarchies;
-use jostle::workload::cgroup::processes;
-use jostle::workload::tree;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::Outcome;
+use jostle_measure::workload::Released;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::cgroup::CgroupSpec;
+use jostle_measure::workload::cgroup::Hierarchies;
+use jostle_measure::workload::cgroup::processes;
+use jostle_measure::workload::tree;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -386,7 +386,7 @@ fn pages_that_come_and_go_are_no_failure() {
         }
     });
     while !targets.is_finished() {
-        let released = jostle::workload::release(true).unwrap();
+        let released = jostle_measure::workload::release(true).unwrap();
         assert!(!released.iter().any(Released::failed), "{released:?}");
     }
     targets.join().unwrap();
@@ -395,7 +395,7 @@ fn pages_that_come_and_go_are_no_failure() {
 #[test]
 fn nothing_held_is_nothing_released() {
     setup();
-    let released = jostle::workload::release(true).unwrap();
+    let released = jostle_measure::workload::release(true).unwrap();
     // Other tests of this process may hold a target meanwhile.
     let of_us = |one: &&Released| one.profiler == Some(std::process::id() as i32);
     let mut of_us = released.iter().filter(of_us);

@@ -23,13 +23,13 @@ use crate::support::Stranger;
 use crate::support::carrying;
 use crate::support::setup;
 use crate::support::start;
-use jostle::metric;
-use jostle::metric::MetricOptions;
-use jostle::workload::CommandSpec;
-use jostle::workload::State;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
-use jostle::workload::tree;
+use jostle_measure::metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::workload::CommandSpec;
+use jostle_measure::workload::State;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::tree;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -196,7 +196,7 @@ fn the_end_of_an_attached_process_is_seen() {
 #[test]
 fn targets_keep_to_their_cpus() {
     setup();
-    let allowed = jostle::sys::cpus::affinity(0).unwrap();
+    let allowed = jostle_host::sys::cpus::affinity(0).unwrap();
     let first = &allowed[..1];
     let target = Target::start(&sh("exec sleep 1000"), Some(first), None).unwrap();
     assert_eq!(target.cpus().unwrap(), first);

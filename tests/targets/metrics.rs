@@ -10,15 +10,15 @@ use crate::common::skip::lacks;
 use crate::common::skip::skip;
 use crate::support::Stranger;
 use crate::support::setup;
-use jostle::metric;
-use jostle::metric::MetricOptions;
-use jostle::metric::StdoutKind;
-use jostle::sys::perf;
-use jostle::workload;
-use jostle::workload::State;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
-use jostle::workload::tree;
+use jostle_host::sys::perf;
+use jostle_measure::metric;
+use jostle_measure::metric::MetricOptions;
+use jostle_measure::metric::StdoutKind;
+use jostle_measure::workload;
+use jostle_measure::workload::State;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::tree;
 use jostle_profile::Direction;
 use std::process::Command;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn read_stdout(
     spec: &TargetSpec,
     pattern: &str,
     options: &MetricOptions,
-) -> jostle::error::Result<f64> {
+) -> jostle_measure::error::Result<f64> {
     setup();
     let (mut target, mut metric) =
         metric::start(spec, Some(&format!("stdout:{pattern}")), options, None)?;

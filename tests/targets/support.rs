@@ -1,10 +1,10 @@
 //! What the tests of targets share.
 
 use crate::common::eventually;
-use jostle::workload;
-use jostle::workload::Target;
-use jostle::workload::TargetSpec;
-use jostle::workload::tree;
+use jostle_measure::workload;
+use jostle_measure::workload::Target;
+use jostle_measure::workload::TargetSpec;
+use jostle_measure::workload::tree;
 use std::process::Child;
 use std::process::Command;
 

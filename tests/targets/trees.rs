@@ -1,11 +1,11 @@
 //! Which cgroup a path, a container or a unit names, in made-up trees.
 
 use crate::common::message;
-use jostle::workload::cgroup;
-use jostle::workload::cgroup::CgroupSpec;
-use jostle::workload::cgroup::Hierarchies;
-use jostle::workload::cgroup::container;
-use jostle::workload::cgroup::unit;
+use jostle_measure::workload::cgroup;
+use jostle_measure::workload::cgroup::CgroupSpec;
+use jostle_measure::workload::cgroup::Hierarchies;
+use jostle_measure::workload::cgroup::container;
+use jostle_measure::workload::cgroup::unit;
 use std::path::Path;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -52,16 +52,16 @@ impl Tree {
         self.0.path().join("sys/fs/cgroup").join(path)
     }
 
-    fn resolve(&self, path: &str) -> jostle::error::Result<CgroupSpec> {
+    fn resolve(&self, path: &str) -> jostle_measure::error::Result<CgroupSpec> {
         cgroup::resolve(&self.hierarchies(), path)
     }
 
-    fn container(&self, given: &str) -> jostle::error::Result<CgroupSpec> {
+    fn container(&self, given: &str) -> jostle_measure::error::Result<CgroupSpec> {
         let home = Path::new("/home/a");
         container::resolve(&self.hierarchies(), self.0.path(), Some(home), given)
     }
 
-    fn unit(&self, given: &str) -> jostle::error::Result<CgroupSpec> {
+    fn unit(&self, given: &str) -> jostle_measure::error::Result<CgroupSpec> {
         unit::resolve(&self.hierarchies(), given)
     }
 }

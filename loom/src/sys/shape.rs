@@ -1,4 +1,4 @@
-//! As `src/sys/shape.rs`, of what loom knows, and short.
+//! As `crates/host/src/sys/shape.rs`, of what loom knows, and short.
 
 pub use loom::sync::atomic::AtomicU8;
 pub use loom::sync::atomic::AtomicU32;

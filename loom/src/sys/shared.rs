@@ -1,4 +1,4 @@
-//! As `src/sys/shared.rs`, for pages that are not shared with other processes.
+//! As `crates/host/src/sys/shared.rs`, for pages that are not shared with other processes.
 
 /// # Safety
 /// As in Jostle.

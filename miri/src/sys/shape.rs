@@ -1,4 +1,4 @@
-//! As `src/sys/shape.rs`, and short: Miri takes a thousand times as long as a CPU.
+//! As `crates/host/src/sys/shape.rs`, and short: Miri takes a thousand times as long as a CPU.
 
 pub use std::sync::atomic::AtomicU8;
 pub use std::sync::atomic::AtomicU32;

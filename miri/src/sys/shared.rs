@@ -1,4 +1,4 @@
-//! As `src/sys/shared.rs`, for pages that threads share: Miri has no memory that processes
+//! As `crates/host/src/sys/shared.rs`, for pages that threads share: Miri has no memory that processes
 //! could.
 
 use std::alloc;

@@ -20,7 +20,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use jostle_profile::node::Event;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -34,7 +33,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub const STREAM: &str = "text/event-stream";
 
 /// What happened.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EventList {
     /// Oldest first; the last 1,000 are kept.
     events: Vec<Event>,

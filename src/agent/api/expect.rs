@@ -9,12 +9,12 @@ use jostle_schedule::predict;
 use jostle_schedule::predict::Basis;
 use jostle_schedule::predict::Prediction;
 use jostle_schedule::predict::Subject;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 
 /// What is expected of one program beside the others.
-#[derive(Clone, Serialize, JsonSchema)]
+#[derive(Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Expected {
     /// Of the workload; of the profile for a newcomer.
     pub name: String,
@@ -35,7 +35,8 @@ pub struct Expected {
 }
 
 /// A fraction of the performance without interference.
-#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExpectedPerformance {
     pub value: f64,
     pub ci95: [f64; 2],
@@ -46,7 +47,8 @@ pub struct ExpectedPerformance {
 }
 
 /// The part of one resource.
-#[derive(Clone, Serialize, JsonSchema)]
+#[derive(Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExpectedOnResource {
     pub resource: String,
     /// Pressure of all others, 0 to 100.
@@ -66,7 +68,8 @@ pub struct Member {
 }
 
 /// A workload about which nothing can be predicted.
-#[derive(Clone, Serialize, JsonSchema)]
+#[derive(Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeftOut {
     pub workload: String,
     pub reason: String,

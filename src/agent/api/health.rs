@@ -6,7 +6,6 @@ use crate::http::answer::Problem;
 use crate::http::answer::json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -16,7 +15,8 @@ const INTERVALS: f64 = 3.0;
 const LEAST_SECONDS: f64 = 2.0;
 
 /// That the agent answers.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Alive {
     /// `alive` or `ready`.
     status: &'static str,

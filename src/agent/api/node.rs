@@ -13,12 +13,12 @@ use bytes::Bytes;
 use jostle_profile::node::Culprits;
 use jostle_profile::node::WorkloadState;
 use jostle_profile::reading::Reading;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 
 /// All workloads.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkloadList<'a> {
     /// When they were read, RFC 3339, UTC.
     recorded_at: &'a str,
@@ -27,7 +27,8 @@ pub struct WorkloadList<'a> {
 }
 
 /// One workload.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkloadView<'a> {
     recorded_at: &'a str,
     workload: &'a WorkloadState,
@@ -35,7 +36,8 @@ pub struct WorkloadView<'a> {
 }
 
 /// Who slows whom.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CulpritList<'a> {
     recorded_at: &'a str,
     /// All workloads, sorted by name.
@@ -43,7 +45,8 @@ pub struct CulpritList<'a> {
 }
 
 /// Who slows one workload.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CulpritsOf<'a> {
     workload: &'a str,
     culprits: &'a Reading<Culprits>,

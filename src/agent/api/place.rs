@@ -22,7 +22,6 @@ use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::reading::Reading;
 use jostle_schedule::predict::lane;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +30,8 @@ use std::sync::Arc;
 pub const MOST_BODY_BYTES: usize = 1 << 20;
 
 /// What is expected of everybody.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
     node: String,
     recorded_at: String,
@@ -47,7 +47,8 @@ pub struct Forecast {
 }
 
 /// Whether a program fits on the node.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Placement {
     /// Whether everybody with a profile is expected to keep its QoS, and CPU and
     /// memory suffice where the profile says what is needed; or why that is unknown.
@@ -66,7 +67,8 @@ pub struct Placement {
 }
 
 /// A resource of which there would be too little.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Short {
     resource: String,
     /// Pressure that the newcomer causes, 0 to 100.
@@ -84,7 +86,8 @@ pub struct Short {
 }
 
 /// What a program needs, and what is free.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Need {
     /// What its profile says that it used.
     needed: Reading<f64>,

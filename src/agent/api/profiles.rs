@@ -9,13 +9,13 @@ use axum::extract::State;
 use jostle_profile::Estimate;
 use jostle_profile::Profile;
 use jostle_profile::Score;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is in the profile store.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileList {
     /// Sorted by name.
     profiles: Vec<ProfileEntry>,
@@ -24,7 +24,8 @@ pub struct ProfileList {
 }
 
 /// One profile, in short.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileEntry {
     /// As in `/v1/profiles/NAME`.
     name: String,
@@ -49,7 +50,8 @@ pub struct ProfileEntry {
 }
 
 /// A file of the store that could not be read.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BrokenFile {
     file: String,
     problem: String,

@@ -36,7 +36,6 @@ use jostle_profile::node::NodeState;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::LazyLock;
 
 /// What most rows have in common.
 const GET: Row = Row {
@@ -242,8 +241,10 @@ pub static ROWS: &[Row] = &[
 ];
 
 async fn description() -> Answer {
-    static TEXT: LazyLock<Bytes> = LazyLock::new(|| openapi::text(ROWS).into());
-    Ok(with_type("application/json", TEXT.clone()))
+    Ok(with_type(
+        "application/json",
+        Bytes::from_static(openapi::TEXT.as_bytes()),
+    ))
 }
 
 /// The row of a path as the router matched it.

@@ -1,9 +1,9 @@
 //! The Unix socket of the API: who may use it is a matter of file permissions.
 
 use crate::agent::config::ApiSection;
-use crate::error::Error;
-use crate::error::Result;
 use crate::http::tcp::BACKLOG;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use nix::errno::Errno;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;

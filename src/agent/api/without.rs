@@ -3,8 +3,8 @@
 use crate::agent::board::Board;
 use crate::agent::config::ApiSection;
 use crate::agent::store::Store;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

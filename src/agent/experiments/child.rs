@@ -1,11 +1,11 @@
 //! The process that measures: this same program, in a process group of its own, ended
 //! with the agent.
 
-use crate::sys::process::ChildSetup;
-use crate::sys::process::executable;
-use crate::sys::process::prepare;
-use crate::sys::process::signal_group;
-use crate::sys::process::signal_process;
+use jostle_host::sys::process::ChildSetup;
+use jostle_host::sys::process::executable;
+use jostle_host::sys::process::prepare;
+use jostle_host::sys::process::signal_group;
+use jostle_host::sys::process::signal_process;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;

@@ -11,11 +11,11 @@ mod replica;
 
 use super::board::Board;
 use super::config::ReportSection;
-use crate::error::Error;
-use crate::error::Result;
 use crate::http::client::Address;
 use crate::http::naming::Naming;
 use crate::http::trust::Trust;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use replica::Replica;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -2,8 +2,8 @@
 
 use crate::agent::board::Board;
 use crate::agent::config::ReportSection;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use std::sync::Arc;
 
 /// There is none.

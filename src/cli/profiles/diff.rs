@@ -2,8 +2,8 @@
 
 use crate::cli::compare;
 use crate::cli::compare_run::Format;
-use crate::error::Result;
 use jostle_compare::Settings;
+use jostle_measure::error::Result;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,10 @@
 
 use super::scan;
 use crate::cli::output;
-use crate::error::Error;
-use crate::error::Result;
 use crate::report::Style;
 use crate::report::fleet_page;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::resource::Resource;
 use jostle_profile::summary::Document;
 use jostle_profile::summary::Summary;

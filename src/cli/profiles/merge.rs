@@ -2,10 +2,10 @@
 
 use super::scan;
 use crate::cli::output;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
 use jostle_compare::merge;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;

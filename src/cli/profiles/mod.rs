@@ -11,8 +11,8 @@ mod prune;
 mod scan;
 
 use super::threads;
-use crate::error::Result;
 use clap::Subcommand;
+use jostle_measure::error::Result;
 
 /// Keep, list and export many profiles
 #[derive(Debug, clap::Args)]

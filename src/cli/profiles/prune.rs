@@ -3,9 +3,9 @@
 use super::list::parse_day;
 use super::scan;
 use crate::cli::output;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::prune::Reason;
 use jostle_profile::prune::Rules;
 use std::fmt::Write;

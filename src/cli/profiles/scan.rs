@@ -1,8 +1,8 @@
 //! The files of directories of profiles, read on all CPUs.
 
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile::regular;
 use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_profile::summary;

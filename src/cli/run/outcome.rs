@@ -1,9 +1,9 @@
 //! What arrived, for people and programs.
 
-use crate::inject::Snapshot;
-use crate::inject::WorkerGroup;
-use crate::machine::format_bytes;
 use crate::report::pressure;
+use jostle_host::inject::Snapshot;
+use jostle_host::inject::WorkerGroup;
+use jostle_host::machine::format_bytes;
 use jostle_profile::Placement;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;

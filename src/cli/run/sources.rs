@@ -4,21 +4,22 @@ use super::super::interrupt;
 use super::outcome;
 use super::outcome::Device;
 use super::outcome::Outcome;
-use crate::console;
-use crate::console::note;
-use crate::console::warning;
-use crate::error::Error;
-use crate::error::Result;
-use crate::inject::Snapshot;
-use crate::inject::WorkerError;
-use crate::inject::WorkerGroup;
-use crate::inject::WorkerPlan;
-use crate::inject::group::spawn_together;
-use crate::inject::peak::FoundPeak;
-use crate::inject::peak::find_peak;
-use crate::inject::stall::StallGuard;
-use crate::machine::calibration::Calibration;
-use crate::sys::control_page::Order;
+use jostle_host::inject::Snapshot;
+use jostle_host::inject::WorkerError;
+use jostle_host::inject::WorkerGroup;
+use jostle_host::inject::WorkerPlan;
+use jostle_host::inject::group::spawn_together;
+use jostle_host::inject::peak::FoundPeak;
+use jostle_host::inject::peak::find_peak;
+use jostle_host::inject::stall::StallGuard;
+use jostle_host::machine::calibration::Calibration;
+use jostle_host::sys::control_page::Order;
+use jostle_measure::console;
+use jostle_measure::console::note;
+use jostle_measure::console::warning;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
+use jostle_measure::warning::Warning;
 use jostle_profile::resource::Resource;
 use std::cell::RefCell;
 use std::io::IsTerminal;
@@ -87,7 +88,7 @@ impl<'a> Sources<'a> {
             let watched = resource.row().timing.peak.max(LEAST_PEAK);
             let peak = find_peak(&mut group, calibration, watched)
                 .map_err(|error| failed(resource, error))?;
-            if let Some(doubt) = &peak.warning {
+            if let Some(doubt) = peak.change.clone().map(Warning::from) {
                 warning!("{resource}: {doubt}");
             }
             sources.push(Source {
@@ -219,7 +220,7 @@ impl Source {
             shortfall: achieved_percent
                 .and_then(|it| outcome::shortfall(&self.group, requested, it, device)),
             peak_calibrated: self.peak.calibrated,
-            doubt: self.peak.warning.as_ref().map(ToString::to_string),
+            doubt: (self.peak.change.clone()).map(|change| Warning::from(change).to_string()),
             engine: self.group.engine(),
             device,
             duration_seconds: seconds,

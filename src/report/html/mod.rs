@@ -16,7 +16,7 @@ pub use export::matrix_svg;
 pub use export::vector_svg;
 pub use simulation::Simulation;
 
-use crate::validate::Validation;
+use jostle_measure::validate::Validation;
 use jostle_profile::Profile;
 
 /// A page shows pairs of up to so many profiles: beyond, neither a reader nor a

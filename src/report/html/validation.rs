@@ -9,11 +9,11 @@ use super::sheet::escaped;
 use crate::report::validation::grid;
 use crate::report::validation::group_text;
 use crate::report::validation::head_facts;
-use crate::validate::Effect;
-use crate::validate::Linearity;
-use crate::validate::Size;
-use crate::validate::Source;
-use crate::validate::Validation;
+use jostle_measure::validate::Effect;
+use jostle_measure::validate::Linearity;
+use jostle_measure::validate::Size;
+use jostle_measure::validate::Source;
+use jostle_measure::validate::Validation;
 use jostle_profile::reading::Reading;
 
 /// Loss at which a cell is shaded fully, percent.

@@ -2,9 +2,9 @@
 
 use crate::report::style::Style;
 use crate::report::text;
-use crate::validate::Effect;
-use crate::validate::Size;
-use crate::validate::Validation;
+use jostle_measure::validate::Effect;
+use jostle_measure::validate::Size;
+use jostle_measure::validate::Validation;
 use std::collections::BTreeSet;
 
 /// The victims, and for each source its effect on every one of them.

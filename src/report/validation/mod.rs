@@ -8,11 +8,11 @@ pub use matrix::group_text;
 
 use super::style::Style;
 use super::text;
-use crate::validate::Effect;
-use crate::validate::Selectivity;
-use crate::validate::Size;
-use crate::validate::Validation;
-use crate::validate::Victim;
+use jostle_measure::validate::Effect;
+use jostle_measure::validate::Selectivity;
+use jostle_measure::validate::Size;
+use jostle_measure::validate::Validation;
+use jostle_measure::validate::Victim;
 
 /// The whole report: sources, the matrix, what stands out, what misses a bar.
 pub fn page(validation: &Validation, style: Style) -> String {
@@ -141,15 +141,15 @@ fn verdict(validation: &Validation, style: Style) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::machine::fake::cores;
-    use crate::validate::Bars;
-    use crate::validate::FORMAT;
-    use crate::validate::Level;
-    use crate::validate::Linearity;
-    use crate::validate::Missing;
-    use crate::validate::Source;
-    use crate::validate::Status;
-    use crate::validate::Strength;
+    use jostle_host::machine::fake::cores;
+    use jostle_measure::validate::Bars;
+    use jostle_measure::validate::FORMAT;
+    use jostle_measure::validate::Level;
+    use jostle_measure::validate::Linearity;
+    use jostle_measure::validate::Missing;
+    use jostle_measure::validate::Source;
+    use jostle_measure::validate::Status;
+    use jostle_measure::validate::Strength;
     use jostle_profile::reading::Reading;
 
     /// One source that holds every bar, one that could not run, and effects of

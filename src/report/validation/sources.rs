@@ -1,14 +1,14 @@
 //! Each source by itself, as a table.
 
-use crate::machine::format_bytes;
 use crate::report::style::Style;
 use crate::report::style::table;
 use crate::report::text;
-use crate::validate::Linearity;
-use crate::validate::Source;
-use crate::validate::Status;
-use crate::validate::Strength;
-use crate::validate::Validation;
+use jostle_host::machine::format_bytes;
+use jostle_measure::validate::Linearity;
+use jostle_measure::validate::Source;
+use jostle_measure::validate::Status;
+use jostle_measure::validate::Strength;
+use jostle_measure::validate::Validation;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 

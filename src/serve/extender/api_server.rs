@@ -1,7 +1,5 @@
 //! Where the API server is, and requests to it.
 
-use crate::error::Error;
-use crate::error::Result;
 use crate::http::client;
 use crate::http::client::Address;
 use crate::http::client::Client;
@@ -12,6 +10,8 @@ use hyper::Method;
 use hyper::Response;
 use hyper::StatusCode;
 use hyper::body::Incoming;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use serde::de::DeserializeOwned;
 use std::io;
 use std::path::Path;

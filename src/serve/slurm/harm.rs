@@ -1,7 +1,7 @@
 //! Who would lose how much beside whom, by the profiles.
 
-use crate::error::Error;
-use crate::error::Result;
+use jostle_measure::error::Error;
+use jostle_measure::error::Result;
 use jostle_profile as profile;
 use jostle_schedule::App;
 use jostle_schedule::predict::Population;
