@@ -1,7 +1,7 @@
 //! How far off inferred scores are on synthetic applications, and how long
 //! classification takes as the training set grows.
 //!
-//! `cargo run --release -p jostle-simulate --example classification [accuracy|speed]`
+//! `cargo run --profile bench -p jostle-simulate --example classification [accuracy|speed]`
 
 use jostle_schedule::classify::Cell;
 use jostle_schedule::classify::Classifier;

@@ -1,6 +1,6 @@
 //! How many events a second the simulator handles, and how long each policy
-//! takes for a scenario: `cargo run --release --example simulation_speed --
-//! SCENARIO [POLICY…]`. One run at a time; drawing the workload is not counted.
+//! takes for a scenario: `cargo run --profile bench --example
+//! simulation_speed -- SCENARIO [POLICY…]`. One run at a time; drawing the workload is not counted.
 
 use jostle_schedule::POLICIES;
 use jostle_simulate::Scenario;
