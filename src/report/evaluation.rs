@@ -44,7 +44,8 @@ pub fn page(evaluation: &Evaluation, worst: usize, style: Style) -> String {
         page += &text::wrap(
             "",
             "Measured again: how far the second measurement of a group is from the first. The \
-             error of a prediction without any mistake would be about seven tenths of that.",
+             error of a prediction without any mistake would be about seven tenths of that. \
+             Averaged: the default against the mean of all measurements of a group.",
             style.prose(),
         );
     }
@@ -67,8 +68,13 @@ fn methods(placement: &Placement, style: Style) -> String {
         };
         (name, *scores)
     };
-    let repeated = placement.repeated.iter();
-    let repeated = repeated.map(|scores| ("  measured again".to_string(), *scores));
+    let repeated = [
+        ("  measured again", placement.repeated),
+        ("  averaged", placement.averaged),
+    ];
+    let repeated = repeated
+        .into_iter()
+        .filter_map(|(name, scores)| Some((name.to_string(), scores?)));
     let rows = placement.methods.iter().map(named).chain(repeated);
     let row = |(name, scores): (String, Scores)| {
         let of =

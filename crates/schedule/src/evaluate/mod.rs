@@ -64,6 +64,10 @@ pub struct Placement {
     /// measured twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated: Option<Scores>,
+    /// The default method against the mean of all measurements of a performance; absent as
+    /// above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub averaged: Option<Scores>,
 }
 
 impl Population {
@@ -141,11 +145,13 @@ pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
             .collect();
         let name = placement.name().to_string();
         evaluation.unexplained.insert(name, unexplained);
+        let repeated = Scores::of_pairs(&repeated(&groups));
         evaluation.placements.push(Placement {
             placement,
+            averaged: repeated.and_then(|_| Scores::of(Method::DEFAULT, &averaged(&cases))),
             cases,
             methods,
-            repeated: Scores::of_pairs(&repeated(&groups)),
+            repeated,
         });
     }
     evaluation
@@ -254,6 +260,20 @@ fn repeated(groups: &[&Observed]) -> Vec<(f64, f64)> {
         both.extend(of_both.filter_map(|(a, b)| Some((a.as_ref()?.0, b.as_ref()?.0))));
     }
     both
+}
+
+/// One case for each performance, with the mean of all that was measured of it.
+fn averaged(cases: &[Case]) -> Vec<Case> {
+    let mut of: BTreeMap<(&str, &[String]), Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        of.entry((&case.app, &case.beside)).or_default().push(case);
+    }
+    let all = of.into_values();
+    all.map(|same| Case {
+        measured: same.iter().map(|case| case.measured).sum::<f64>() / same.len() as f64,
+        ..same[0].clone()
+    })
+    .collect()
 }
 
 /// The application that `name` is an instance of: `gzip` of `gzip#2`.
@@ -476,6 +496,30 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn repeats_are_one_case_with_their_mean() {
+        let case = |app: &str, beside: &str, measured| Case {
+            placement: GroupPlacement::OwnCpus,
+            app: app.into(),
+            beside: vec![beside.into()],
+            measured,
+            measured_ci95: [measured, measured],
+            predicted: BTreeMap::from([(Method::DEFAULT.name(), 0.6)]),
+            ci95: [0.55, 0.65],
+            why: Vec::new(),
+        };
+        let cases = [
+            case("awk", "sort", 0.5),
+            case("sort", "awk", 0.9),
+            case("awk", "sort", 0.7),
+        ];
+        let scores = Scores::of(Method::DEFAULT, &averaged(&cases)).unwrap();
+        let errors = scores.errors.unwrap();
+        assert_eq!(scores.cases, 2);
+        assert!((errors.mean - 15.0).abs() < 1e-9, "{errors:?}");
+        assert_eq!(scores.covered_percent, Some(50.0));
     }
 
     #[test]
