@@ -16,6 +16,8 @@ use super::target::file_stem;
 use super::training;
 use crate::report;
 use crate::report::Style;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
 use jostle_host::inject::worker::Slices;
 use jostle_host::machine::Machine;
 use jostle_host::machine::calibration::Calibration;
@@ -51,24 +53,6 @@ use std::time::Duration;
 const MEASUREMENT: &str = "Measurement";
 const RESULT: &str = "Result";
 
-/// What `--measure` takes.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum What {
-    Both,
-    Tolerated,
-    Caused,
-}
-
-impl From<What> for Halves {
-    fn from(what: What) -> Halves {
-        match what {
-            What::Both => Halves::Both,
-            What::Tolerated => Halves::Tolerated,
-            What::Caused => Halves::Caused,
-        }
-    }
-}
-
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -99,8 +83,8 @@ pub struct Args {
     classify: Option<PathBuf>,
     /// What to measure: how much interference the target tolerates, how much it
     /// causes, or both
-    #[arg(help_heading = MEASUREMENT, long = "measure", alias = "halves", value_enum, value_name = "WHAT", default_value = "both")]
-    halves: What,
+    #[arg(help_heading = MEASUREMENT, long = "measure", alias = "halves", value_parser = halves(), value_name = "WHAT", default_value = "both")]
+    halves: Halves,
     /// About 5 s, with wider intervals
     #[arg(help_heading = MEASUREMENT, long)]
     quick: bool,
@@ -170,6 +154,14 @@ pub struct Args {
     /// Show what would be injected where, and stop
     #[arg(help_heading = RESULT, long)]
     dry_run: bool,
+}
+
+fn halves() -> impl TypedValueParser<Value = Halves> {
+    PossibleValuesParser::new(["both", "tolerated", "caused"]).map(|word| match &*word {
+        "tolerated" => Halves::Tolerated,
+        "caused" => Halves::Caused,
+        _ => Halves::Both,
+    })
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -437,7 +429,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
             None => 100.0,
         },
         floor: floor(args)?,
-        halves: args.halves.into(),
+        halves: args.halves,
         together: together(&args.together, &resources)?,
         ..preset
     };
@@ -492,7 +484,7 @@ fn floor(args: &Args) -> Result<Option<Floor>> {
     let Some(text) = &args.floor else {
         return Ok(None);
     };
-    if matches!(args.halves, What::Caused) {
+    if args.halves == Halves::Caused {
         return Err(Error::request(
             "--floor: what the target causes is measured by stopping it, which no floor allows; \
              leave --measure caused out",

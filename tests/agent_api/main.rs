@@ -2,7 +2,6 @@
 #![cfg(feature = "server")]
 
 #[path = "../common/skip.rs"]
-#[allow(dead_code)]
 mod skip;
 
 mod answers;

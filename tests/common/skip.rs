@@ -1,4 +1,5 @@
 //! What a test needs of the machine, and how it says that it was skipped.
+#![allow(dead_code, reason = "not every package needs all of it")]
 
 use std::fmt::Display;
 use std::io::Write;

@@ -18,6 +18,5 @@ pub mod os;
 pub mod sys;
 
 #[cfg(test)]
-#[allow(dead_code)] // Shared; not every package needs all of it.
 #[path = "../../../tests/common/skip.rs"]
 mod skip;

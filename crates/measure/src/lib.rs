@@ -39,6 +39,5 @@ pub mod warning;
 pub mod workload;
 
 #[cfg(test)]
-#[allow(dead_code)] // Shared; not every package needs all of it.
 #[path = "../../../tests/common/skip.rs"]
 mod skip;

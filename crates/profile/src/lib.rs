@@ -544,8 +544,8 @@ pub struct ResourceEntry {
     /// Counters that were read and not seen to move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters_steady: Vec<String>,
-    /// Performance at the highest intensity phase by phase, where the target
-    /// had phases and they differ in what they bear.
+    /// Performance at the highest intensity in each phase of the target, if its
+    /// phases lose different amounts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhasePerformance>,
     /// What a reader should know before believing this entry, in sentences.

@@ -1,6 +1,8 @@
 //! What one row of the table of paths says.
-// A part of it is read only where the description is made, by a test.
-#![cfg_attr(not(test), allow(dead_code))]
+#![cfg_attr(
+    not(test),
+    allow(dead_code, reason = "a test makes the description of the API")
+)]
 
 use super::shared::Shared;
 use axum::http::Method;
