@@ -1,13 +1,18 @@
 /* What a walk through a part of the last-level cache costs, in nanoseconds per line:
  *
  *   llc-walk sizes SECONDS          alone, through several sizes in turns
- *   llc-walk recovery MIB           after a stream on the other CPU has stopped
+ *   llc-walk recovery MIB [sequence|scattered OTHER_MIB]
+ *                                   while the other CPU reads (a stream, or so much again
+ *                                   and again), and after it has stopped
  *   llc-walk kept MIB               some time after it was read, alone and beside a stream
  *   llc-walk beside MIB SECONDS -- COMMAND...
  *                                   beside a command that is started again and again,
  *                                   or beside `stream`, against itself alone
+ *   llc-walk patterns MIB ROUNDS -- COMMAND...
+ *                                   what a command that runs to its end keeps beside
+ *                                   several ways to read: MIB again and again, or more
  *
- * The walk runs on CPU 1, everything else on CPU 0. The second column, or `shared`, is
+ * What is measured runs on CPU 1, everything else on CPU 0. The second column, or `shared`, is
  * the time of a cache line from one CPU to the other and back: above 220 ns they share
  * no last-level cache. */
 #define _GNU_SOURCE
@@ -84,17 +89,25 @@ struct walk {
     uint64_t at;
 };
 
-static struct walk ring(double mib) {
-    size_t lines = mib * (1 << 20) / LINE, huge = 2 << 20;
-    char *bytes = mmap(0, lines * LINE + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    size_t *order = malloc(lines * sizeof *order);
-    if (bytes == MAP_FAILED || !order || lines < 2) {
-        fprintf(stderr, "llc-walk: no memory for %g MiB\n", mib);
+static char *memory(size_t length) {
+    size_t huge = 2 << 20;
+    char *bytes = mmap(0, length + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) {
+        perror("llc-walk: no memory");
         exit(3);
     }
     bytes = (char *)(((uintptr_t)bytes + huge - 1) & ~(huge - 1));
-    madvise(bytes, lines * LINE, MADV_HUGEPAGE);
-    struct walk walk = {(uint64_t *)bytes, 0};
+    madvise(bytes, length, MADV_HUGEPAGE);
+    return bytes;
+}
+
+static struct walk ring(double mib) {
+    size_t lines = mib * (1 << 20) / LINE, *order = malloc(lines * sizeof *order);
+    if (!order || lines < 2) {
+        fprintf(stderr, "llc-walk: no memory for %g MiB\n", mib);
+        exit(3);
+    }
+    struct walk walk = {(uint64_t *)memory(lines * LINE), 0};
     srand(1);
     for (size_t i = 0; i < lines; i++) order[i] = i;
     for (size_t i = lines - 1; i > 0; i--) {
@@ -118,22 +131,44 @@ static double walk_ns(struct walk *walk, double milliseconds) {
     return (at - begin) / steps;
 }
 
-static void stream_for_ever(atomic_int *goes) {
-    char *bytes = malloc(STREAM_BYTES);
-    volatile long sum = 0;
-    memset(bytes, 1, STREAM_BYTES);
+/* Ways to read on the other CPU. */
+static const char *const ways[] = {"nothing", "a stream", "in sequence", "scattered", "a stream, each 2 MiB twice"};
+enum { ALONE, STREAM, SEQUENCE, SCATTERED, TWICE, WAYS };
+
+static uint64_t sum_of(const char *bytes, size_t length) {
+    const uint64_t *words = (const uint64_t *)bytes;
+    uint64_t sums[8] = {0};
+    for (size_t i = 0; i < length / 8; i += 8)
+        for (int lane = 0; lane < 8; lane++) sums[lane] ^= words[i + lane];
+    return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
+}
+
+static void read_for_ever(int way, double mib, atomic_int *goes) {
+    enum { PIECE = 2 << 20, LINES = PIECE / LINE };
+    int holds = way == SEQUENCE || way == SCATTERED;
+    size_t bytes = holds ? (size_t)(mib * (1 << 20)) / PIECE * PIECE : STREAM_BYTES, lines = bytes / LINE;
+    const char *from = memset(memory(bytes), 1, bytes);
+    volatile uint64_t sum = 0;
+    uint64_t order = 0;
     for (;;)
-        for (size_t i = 0; i < STREAM_BYTES; i += LINE) {
+        for (size_t at = 0; at < bytes; at += PIECE) {
             while (goes && !*goes) usleep(100);
-            sum += bytes[i];
+            if (way == SCATTERED)
+                /* The golden ratio, as a fraction of 2^64: no prefetcher follows. */
+                for (int i = 0; i < LINES; i++, order += 0x9e3779b97f4a7c15)
+                    sum += sum_of(from + (uint64_t)((unsigned __int128)order * lines >> 64) * LINE, LINE);
+            else
+                for (int pass = 0; pass < (way == TWICE ? 2 : 1); pass++) sum += sum_of(from + at, PIECE);
         }
 }
 
 static atomic_int streams;
+static int other_way = STREAM;
+static double other_mib;
 
 static void *stream(void *unused) {
     on_cpu(0);
-    stream_for_ever(&streams);
+    read_for_ever(other_way, other_mib, &streams);
     return unused;
 }
 
@@ -157,12 +192,13 @@ static int sizes(double seconds) {
 static int recovery(double mib) {
     struct walk walk = ring(mib);
     double back = there_and_back();
-    printf("a line takes %.0f ns there and back; ns per line of %g MiB, by ms since the switch\n", back, mib);
+    printf("a line takes %.0f ns there and back; ns per line of %g MiB beside %s, by ms since the switch\n", back,
+           mib, ways[other_way]);
     pthread_t other;
     pthread_create(&other, 0, stream, 0);
     sleep(1);
-    double lengths[] = {8, 40};
-    for (int i = 0; i < 2; i++) {
+    double lengths[] = {8, 40, 160};
+    for (int i = 0; i < 3; i++) {
         double piece = lengths[i] / BINS, sums[2][BINS] = {{0}};
         for (int flip = 0; flip < FLIPS; flip++)
             for (int goes = 1; goes >= 0; goes--) {
@@ -170,8 +206,8 @@ static int recovery(double mib) {
                 for (int bin = 0; bin < BINS; bin++) sums[goes][bin] += walk_ns(&walk, piece) / FLIPS;
             }
         for (int goes = 1; goes >= 0; goes--) {
-            printf("%2.0f ms %s:", lengths[i], goes ? "beside the stream" : "without it      ");
-            for (int bin = 1; bin < BINS; bin += 3) printf("  %4.1f: %3.0f", (bin + 1) * piece, sums[goes][bin]);
+            printf("%3.0f ms %s:", lengths[i], goes ? "beside it " : "without it");
+            for (int bin = 1; bin < BINS; bin += 3) printf("  %5.1f: %3.0f", (bin + 1) * piece, sums[goes][bin]);
             printf("\n");
         }
     }
@@ -222,7 +258,7 @@ static pid_t start(char **command) {
     }
     setpgid(0, 0);
     on_cpu(0);
-    if (!strcmp(command[0], "stream")) stream_for_ever(0);
+    if (!strcmp(command[0], "stream")) read_for_ever(STREAM, 0, 0);
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; fd++) dup2(null, fd);
     for (int status = 0; !status;) {
@@ -274,13 +310,88 @@ static int beside(double mib, double seconds, char **command) {
     return 0;
 }
 
+static pid_t start_reading(int way, double mib) {
+    pid_t reader = way == ALONE ? -1 : fork();
+    if (reader) return reader;
+    on_cpu(0);
+    read_for_ever(way, mib, 0);
+    return 0;
+}
+
+static double run_seconds(char **command) {
+    double begin = now();
+    int status;
+    pid_t run = fork();
+    if (!run) {
+        on_cpu(1);
+        int null = open("/dev/null", O_RDWR);
+        for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+        execvp(command[0], command);
+        _exit(127);
+    }
+    waitpid(run, &status, 0);
+    if (status) {
+        fprintf(stderr, "llc-walk: %s failed\n", command[0]);
+        exit(1);
+    }
+    return (now() - begin) / 1e9;
+}
+
+static int patterns(double mib, int rounds, char **command) {
+    double *seconds[WAYS];
+    int counts[WAYS] = {0}, tries = 0;
+    for (int way = 0; way < WAYS; way++) seconds[way] = calloc(rounds, sizeof(double));
+    on_cpu(1);
+    for (int round = 0; round < rounds; round++)
+        for (int i = 0, first = rand() % WAYS; i < WAYS; i++) {
+            int way = (first + i) % WAYS;
+            double before = there_and_back();
+            pid_t reader = start_reading(way, mib);
+            if (reader > 0) sleep(1);
+            double took = run_seconds(command);
+            if (reader > 0) {
+                kill(reader, SIGKILL);
+                waitpid(reader, 0, 0);
+            }
+            tries++;
+            if (before > APART_NS || there_and_back() > APART_NS) continue;
+            seconds[way][counts[way]++] = took;
+        }
+    int shared = 0;
+    for (int way = 0; way < WAYS; way++) {
+        shared += counts[way];
+        qsort(seconds[way], counts[way], sizeof(double), ascending);
+    }
+    printf("%s: the CPUs shared their cache in %d of %d runs\n", command[0], shared, tries);
+    if (!counts[ALONE]) {
+        fprintf(stderr, "llc-walk: in no run alone; try again later\n");
+        return 1;
+    }
+    double alone = seconds[ALONE][counts[ALONE] / 2];
+    printf("alone %.2f s; beside another CPU that reads, it keeps %% (median; least, most)\n", alone);
+    for (int way = STREAM; way < WAYS; way++) {
+        if (!counts[way]) continue;
+        double *of = seconds[way];
+        printf("%-28s %4.0f (%.0f, %.0f)\n", ways[way], 100 * alone / of[counts[way] / 2],
+               100 * alone / of[counts[way] - 1], 100 * alone / of[0]);
+    }
+    return 0;
+}
+
 int main(int count, char **words) {
     setvbuf(stdout, 0, _IOLBF, 0);
     if (count == 3 && !strcmp(words[1], "sizes")) return on_cpu(1), sizes(atof(words[2]));
-    if (count == 3 && !strcmp(words[1], "recovery")) return on_cpu(1), recovery(atof(words[2]));
+    if (count == 5 && !strcmp(words[1], "recovery")) {
+        other_way = !strcmp(words[3], "sequence") ? SEQUENCE : !strcmp(words[3], "scattered") ? SCATTERED : ALONE;
+        other_mib = atof(words[4]);
+    }
+    if ((count == 3 || count == 5) && !strcmp(words[1], "recovery") && other_way != ALONE)
+        return on_cpu(1), recovery(atof(words[2]));
     if (count == 3 && !strcmp(words[1], "kept")) return on_cpu(1), kept(atof(words[2]));
     if (count > 5 && !strcmp(words[1], "beside") && !strcmp(words[4], "--"))
         return beside(atof(words[2]), atof(words[3]), words + 5);
-    fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB | kept MIB | beside MIB SECONDS -- COMMAND...\n");
+    if (count > 5 && !strcmp(words[1], "patterns") && !strcmp(words[4], "--"))
+        return patterns(atof(words[2]), atoi(words[3]), words + 5);
+    fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB [sequence|scattered OTHER_MIB] | kept MIB | beside MIB SECONDS -- COMMAND... | patterns MIB ROUNDS -- COMMAND...\n");
     return 2;
 }

@@ -1,5 +1,5 @@
 //! `l1d`, `l2-capacity`, `llc-capacity`: holding a share of a cache by touching
-//! its lines in scattered order.
+//! its lines: in scattered order the caches of a core, in sequence the last one.
 
 use crate::Buffer;
 use crate::Environment;
@@ -11,6 +11,7 @@ use crate::scatter::GROUP;
 use crate::scatter::LINE;
 use crate::scatter::Scattered;
 use crate::spec::check_known;
+use crate::sweep::Sweep;
 use crate::walk::Walk;
 use jostle_profile::resource::Resource;
 
@@ -52,9 +53,10 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     operations_per_call: 1024,
     probes: true,
     doc: "Loads the cache lines of x % of the last-level cache, as large as it was calibrated \
-          or else as the machine reports it, in golden-ratio order, on another core of the \
-          LLC group. While the footprint is below twice the L2, every other load sweeps an \
-          L2-sized buffer, so that the private caches do not absorb the rest. What a target \
+          or else as the machine reports it, one after the other, on another core of the \
+          LLC group. What is read in sequence is fetched ahead, so that lines which the target \
+          took come back at once. While the footprint is below twice the L2, every other load \
+          is of an L2-sized buffer, so that the private caches do not absorb the rest. What a target \
           takes of the cache is seen by a walk from line to line over x/4 % of it instead: it \
           waits for every line, where the source has many under way at a time and loses \
           little beside anybody; and a quarter of the cache it keeps even where other guests \
@@ -74,13 +76,31 @@ struct Footprint {
     segment: u64,
     /// Lines loaded in one call.
     touches: u64,
-    order: Scattered,
-    /// Swept while the footprint could hide in the caches below.
-    sweep: Option<Buffer>,
-    sweep_order: Scattered,
+    order: Order,
+    /// Touched as well while the footprint could hide in the caches below.
+    below: Option<(Buffer, Order)>,
     /// Where it probes, if it can, and whether it does.
     walk: Option<Walk>,
     probing: bool,
+}
+
+/// Which line is touched next.
+enum Order {
+    /// Nothing is fetched ahead, and nothing but what is touched.
+    Scattered(Scattered),
+    /// Faster by what is fetched ahead, and the faster a source comes back to its lines, the
+    /// more of a cache it keeps: docs/sources.md.
+    InSequence(Sweep),
+}
+
+impl Order {
+    /// Touches the next `groups` groups of eight lines of the first `segment` groups.
+    fn touch(&mut self, buffer: &Buffer, segment: u64, groups: u64) {
+        match self {
+            Order::Scattered(order) => order.touch(buffer, segment, groups),
+            Order::InSequence(sweep) => sweep.over(buffer, segment as usize, groups as usize),
+        }
+    }
 }
 
 /// Steps of a walk in one call, and the part of the source's lines that it goes over. On
@@ -105,9 +125,13 @@ impl Footprint {
         let fits = spec.resource == Resource::L2Capacity;
         let wanted = if fits { fit::needs(share) } else { share };
         env.check_memory(wanted + below_bytes, &format!("to cover the {cache}"))?;
-        let sweep = match below_bytes {
+        let order = || match spec.resource {
+            Resource::LlcCapacity => Order::InSequence(Sweep::new(env.time_shared)),
+            _ => Order::Scattered(Scattered::default()),
+        };
+        let below = match below_bytes {
             0 => None,
-            bytes => Some(Buffer::resident(bytes as usize)?),
+            bytes => Some((Buffer::resident(bytes as usize)?, order())),
         };
         let segment_full = (share / LINE / GROUP).max(1);
         let bytes = segment_full * GROUP * LINE;
@@ -119,9 +143,8 @@ impl Footprint {
             segment_full,
             segment: segment_full,
             touches: spec.operations_per_call,
-            order: Scattered::default(),
-            sweep,
-            sweep_order: Scattered::default(),
+            order: order(),
+            below,
             walk: (spec.resource == Resource::LlcCapacity).then(Walk::default),
             probing: false,
         }))
@@ -146,11 +169,12 @@ impl Kernel for Footprint {
         }
         let groups = self.touches / GROUP;
         self.order.touch(&self.buffer, self.segment, groups);
-        if let Some(sweep) = &self.sweep
-            && self.held() < 2 * sweep.len() as u64
+        let held = self.held();
+        if let Some((buffer, order)) = &mut self.below
+            && held < 2 * buffer.len() as u64
         {
-            let segment = sweep.len() as u64 / LINE / GROUP;
-            self.sweep_order.touch(sweep, segment, groups);
+            let segment = buffer.len() as u64 / LINE / GROUP;
+            order.touch(buffer, segment, groups);
         }
         Ok(self.touches)
     }

@@ -50,6 +50,7 @@ mod spec;
 pub mod spin;
 pub mod storage;
 mod stream;
+mod sweep;
 pub mod tlb;
 pub mod vector;
 pub mod walk;

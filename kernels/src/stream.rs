@@ -123,17 +123,6 @@ fn within_caches(access: Access, cache: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The widest moves that this CPU supports, but of at most 32 bytes if `time_shared`: loads
-/// of 64 bytes from the second-level cache cost the next process on the CPU 8 to 21 µs per
-/// switch (Xeon, 2-vCPU guest; cause unknown). A program that uses registers only lost 2 to
-/// 5 % in turns of 0.4 ms, and nothing with loads of 32 bytes.
-fn widest(access: Access, time_shared: bool) -> (&'static str, Move) {
-    let variants = moves::variants(access);
-    let fits = |(name, _): &&(&str, Move)| !time_shared || *name != "avx512";
-    // The plain one is always there.
-    *variants.iter().find(fits).unwrap_or(&variants[0])
-}
-
 struct Stream {
     buffer: Buffer,
     /// Blocks that are gone through: all of the buffer, or of one half when
@@ -151,7 +140,7 @@ struct Stream {
 
 impl Stream {
     fn build(bytes: u64, call: u64, env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
-        let (_, fastest) = widest(env.access, env.time_shared);
+        let (_, fastest) = moves::widest(env.access, env.time_shared);
         Ok(Box::new(Stream::new(bytes, call, env.access, fastest)?))
     }
 
@@ -226,7 +215,7 @@ mod tests {
     fn time_shared_no_move_has_64_bytes() {
         let names = |access| moves::variants(access).into_iter().map(|(name, _)| name);
         for access in [Access::Load, Access::Store] {
-            let of = |time_shared| Some(widest(access, time_shared).0);
+            let of = |time_shared| Some(moves::widest(access, time_shared).0);
             assert_eq!(of(false), names(access).next());
             let mut narrow = names(access).filter(|name| *name != "avx512");
             assert_eq!(of(true), narrow.next());

@@ -11,6 +11,7 @@ use jostle_measure::calibrate::peaks;
 use jostle_measure::calibrate::press::Press;
 use jostle_measure::calibrate::reporter;
 use jostle_measure::calibrate::reporter::Meeting;
+use jostle_measure::calibrate::reporter::Probe;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::Timing;
 use proptest::prelude::*;
@@ -120,7 +121,7 @@ impl Watch for Virtual {
 type State = Arc<Mutex<(Order, Duration)>>;
 
 /// Delivers `rate` operations per second less what a neighbour takes, from
-/// `settle` after the neighbour's last switch on.
+/// `settle` after the neighbour's last switch on, `comes_back` after its last switch off.
 struct Made<'a> {
     clock: &'a Virtual,
     own: State,
@@ -128,6 +129,7 @@ struct Made<'a> {
     rate: f64,
     peak: f64,
     settle: Duration,
+    comes_back: Duration,
     /// When somebody unseen has what it uses: it is slow then, whatever its neighbour does.
     held: Option<fn(Duration) -> bool>,
     noise: Mutex<ChaCha8Rng>,
@@ -142,6 +144,7 @@ impl<'a> Made<'a> {
             rate: 1e6,
             peak: 0.0,
             settle,
+            comes_back: settle,
             held: None,
             noise: Mutex::new(ChaCha8Rng::seed_from_u64(7)),
         }
@@ -157,7 +160,11 @@ impl<'a> Made<'a> {
         };
         let (order, since) = *neighbour.lock().unwrap();
         let taken = order.intensity().unwrap_or(0.0) / 100.0 * 0.4;
-        match at < since + self.settle {
+        let needed = match order {
+            Order::Park => self.comes_back,
+            _ => self.settle,
+        };
+        match at < since + needed {
             // Slower than either state while both find their caches again.
             true => self.rate * 0.3,
             false => self.rate * (1.0 - taken),
@@ -206,6 +213,12 @@ impl Press for Made<'_> {
     }
 }
 
+const TIMING: Timing = Timing {
+    settle: Duration::from_millis(40),
+    window: Duration::from_millis(50),
+    peak: Duration::from_millis(60),
+};
+
 fn slot(timing: Timing, length: Duration, watch: &Virtual) -> Slot<'_> {
     Slot {
         timing,
@@ -234,25 +247,25 @@ fn the_peak_is_the_best_of_its_tries() {
 #[test]
 fn a_second_copy_tells_loss_and_settle_time() {
     let clock = Virtual::default();
-    let timing = Resource::LlcCapacity.row().timing;
+    let timing = TIMING;
     let mut second = Made::new(&clock, None, Duration::ZERO);
     let planted = Duration::from_millis(35);
     let mut probe = Made::new(&clock, Some(second.own.clone()), planted);
     let long = Duration::from_secs(3);
+    let meeting = |shares| Meeting {
+        probe: Probe::Apart,
+        shares,
+    };
     let settle = reporter::settle(
         &mut probe,
         &mut second,
-        false,
+        &meeting(&|| None),
         Duration::from_millis(1),
         slot(timing, long, &clock),
+        &mut Duration::default(),
     )
     .unwrap();
     assert!(planted <= settle && settle <= planted * 3, "{settle:?}");
-    let meeting = |shares| Meeting {
-        takes_turns: false,
-        probes: false,
-        shares,
-    };
     let curve = reporter::curve(
         &mut probe,
         &mut second,
@@ -291,16 +304,55 @@ fn a_second_copy_tells_loss_and_settle_time() {
 }
 
 #[test]
+fn a_victim_gets_back_what_it_lost_at_its_own_pace() {
+    let clock = Virtual::default();
+    let timing = TIMING;
+    let slot = slot(timing, Duration::from_secs(3), &clock);
+    let mut second = Made::new(&clock, None, Duration::ZERO);
+    let [on, off] = [4, 40].map(Duration::from_millis);
+    let mut probe = Made::new(&clock, Some(second.own.clone()), on);
+    probe.comes_back = off;
+    let mut settle_of = |probe_is, shares: &dyn Fn() -> Option<bool>, patience| {
+        let meeting = Meeting {
+            probe: probe_is,
+            shares,
+        };
+        let shortest = Duration::from_millis(1);
+        let mut patience = Duration::from_secs(patience);
+        reporter::settle(
+            &mut probe,
+            &mut second,
+            &meeting,
+            shortest,
+            slot,
+            &mut patience,
+        )
+        .map(|settle| (settle, patience))
+    };
+    let (settle, _) = settle_of(Probe::Victim, &|| None, 0).unwrap();
+    assert!(on <= settle && settle <= on * 3, "{settle:?}");
+    let (settle, _) = settle_of(Probe::Apart, &|| None, 0).unwrap();
+    assert!(off <= settle && settle <= off * 3, "{settle:?}");
+
+    // Nothing is known of CPUs that are apart, and they are waited for.
+    let apart = settle_of(Probe::Victim, &|| Some(false), 0);
+    assert!(matches!(apart, Err(Stop::Failed(reason)) if reason.contains("did not share")));
+    let until = clock.now() + Duration::from_secs(4);
+    let (settle, left) = settle_of(Probe::Victim, &|| Some(clock.now() >= until), 10).unwrap();
+    assert!(on <= settle && settle <= on * 3, "{settle:?}");
+    assert!(left > Duration::from_secs(5) && left <= Duration::from_secs(6));
+}
+
+#[test]
 fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
     let clock = Virtual::default();
-    let timing = Resource::LlcCapacity.row().timing;
+    let timing = TIMING;
     let mut second = Made::new(&clock, None, Duration::ZERO);
     let mut probe = Made::new(&clock, Some(second.own.clone()), Duration::ZERO);
     // Two seconds of five: a round takes half a second.
     probe.held = Some(|at| at.as_millis() % 5000 < 2000);
     let meeting = Meeting {
-        takes_turns: false,
-        probes: true,
+        probe: Probe::Victim,
         shares: &|| None,
     };
     let slot = slot(timing, Duration::from_secs(10), &clock);

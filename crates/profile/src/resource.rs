@@ -325,10 +325,10 @@ resources! {
     }
     LlcCapacity "llc-capacity" {
         domain: Domain::LlcGroup,
-        summary: "holds x % of the last-level cache with random touches",
+        summary: "holds x % of the last-level cache by reading it over and over",
         // Its probe is a victim that has room: a walk through a part of the cache.
         probe_endpoints: &[100.0],
-        timing: Timing::millis(40, 50, 60),
+        timing: Timing::millis(5, 50, 60),
         most_workers: 4,
         cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],
         ..CACHE
@@ -401,6 +401,11 @@ impl Resource {
     /// All that the table says of it.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
+    }
+
+    /// Whether its source, on a CPU of its own, evicts lines from the last-level cache.
+    pub fn evicts_from_last_level(self) -> bool {
+        matches!(self.row().domain, Domain::LlcGroup | Domain::NumaNode)
     }
 
     /// Why its source costs `victim` something although it applies pressure to

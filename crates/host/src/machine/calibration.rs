@@ -149,7 +149,8 @@ pub struct Source {
     pub alone: Reading<Alone>,
     /// All CPUs that share the resource pressing at once.
     pub together: Reading<Peak>,
-    /// From a switch until source and neighbour have found their new state.
+    /// From a switch until source and neighbour have found their new state; where the neighbour
+    /// is a victim, from a switch on.
     pub settle_seconds: Reading<f64>,
     /// Beside a second copy of itself.
     pub reporter: Reading<Reporter>,

@@ -10,6 +10,7 @@ use super::press::Watch;
 use super::reading;
 use super::reporter;
 use super::reporter::Meeting;
+use super::reporter::Probe;
 use jostle_host::inject::WorkerGroup;
 use jostle_host::inject::WorkerPlan;
 use jostle_host::inject::placement::Refusal;
@@ -34,7 +35,6 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
-use std::cell::Cell;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long
@@ -118,10 +118,13 @@ pub(super) fn measure(
     watch: &dyn Watch,
 ) -> Result<Source, Stop> {
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
-    let end = Cell::new(watch.now() + length);
-    let slot = |share: f64| Slot {
+    let (end, had) = (watch.now() + length, *patience);
+    // What was waited takes no time from what follows.
+    let slot = |share: f64, patience: Duration| Slot {
         timing: resource.row().timing,
-        length: end.get().saturating_sub(watch.now()).mul_f64(share),
+        length: (end + had - patience)
+            .saturating_sub(watch.now())
+            .mul_f64(share),
         watch,
     };
     let without_numbers = |reason: &str| Source::without_numbers(resource, reason);
@@ -149,7 +152,7 @@ pub(super) fn measure(
             });
         }
     };
-    entry.alone = reading(alone(&mut group, &slot))?;
+    entry.alone = reading(alone(&mut group, slot(PEAK_SHARE, *patience)))?;
     let alone_peak = entry
         .alone
         .value()
@@ -157,16 +160,20 @@ pub(super) fn measure(
     let (beside, second) = (plans.beside, plans.second);
     match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
-            entry.settle_seconds = reading(pair.settle(period, slot(SETTLE_SHARE)))?;
             let machine = request.machine;
-            let shared = match machine.hypervisor {
+            let may_part = match machine.hypervisor {
                 Some(_) => machine.sharing(Domain::LlcGroup, cpu),
                 None => Vec::new(),
             };
-            let before = *patience;
-            entry.reporter = reading(pair.curve(&shared, slot(REPORTER_SHARE), patience))?;
-            // What was waited takes no time from what follows.
-            end.set(end.get() + (before - *patience));
+            let transfer = pair.transfer(&may_part);
+            let meeting = Meeting {
+                probe: pair.probe_is(),
+                shares: &|| Some(transfer.as_ref()?.look()? <= APART_NS),
+            };
+            let settle = slot(SETTLE_SHARE, *patience);
+            entry.settle_seconds = reading(pair.settle(&meeting, period, settle, patience))?;
+            let curve = slot(REPORTER_SHARE, *patience);
+            entry.reporter = reading(pair.curve(&meeting, curve, patience))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -174,7 +181,7 @@ pub(super) fn measure(
         }
     }
     entry.together = match plans.together {
-        Ok(plan) => reading(together(plan, slot(TOGETHER_SHARE)))?,
+        Ok(plan) => reading(together(plan, slot(TOGETHER_SHARE, *patience)))?,
         Err(refusal) => Reading::unavailable(refusal.to_string()),
     };
     Ok(entry)
@@ -185,8 +192,8 @@ fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
     Ok(WorkerGroup::spawn(plan, READY)?)
 }
 
-fn alone<'a>(group: &mut WorkerGroup, slot: &dyn Fn(f64) -> Slot<'a>) -> Result<Alone, Stop> {
-    let operations_per_second = peaks::peak(group, slot(PEAK_SHARE))?;
+fn alone(group: &mut WorkerGroup, slot: Slot) -> Result<Alone, Stop> {
+    let operations_per_second = peaks::peak(group, slot)?;
     Ok(Alone {
         peak: peak_of(group, operations_per_second)?,
         unknown: Unknown::new(),
@@ -275,46 +282,52 @@ fn pair(
 }
 
 impl Pair {
-    fn takes_turns(&self) -> bool {
-        self.probe.plan.config.slices.is_some()
+    fn probe_is(&self) -> Probe {
+        match self.probe.plan.config.slices.is_some() {
+            true => Probe::InTurns,
+            false if self.probe.plan.spec.probes => Probe::Victim,
+            false => Probe::Apart,
+        }
     }
 
-    fn settle(&mut self, period: Duration, slot: Slot) -> Result<f64, Stop> {
-        let turns = self.takes_turns();
+    /// What tells whether the two share a last-level cache, if they meet there on CPUs that
+    /// `may_part`.
+    fn transfer(&self, may_part: &[usize]) -> Option<Transfer> {
+        let (probe, second) = (&self.probe.plan.placement, &self.second.plan.placement);
+        let meets_there = matches!(
+            probe.mode,
+            PlacementMode::SharedLlc | PlacementMode::SameNuma
+        );
+        let (one, other) = probe.cpus.first().zip(second.cpus.first())?;
+        let parts = meets_there && may_part.contains(one) && may_part.contains(other);
+        parts.then(|| Transfer::between(*one, *other).ok())?
+    }
+
+    fn settle(
+        &mut self,
+        meeting: &Meeting,
+        period: Duration,
+        slot: Slot,
+        patience: &mut Duration,
+    ) -> Result<f64, Stop> {
         // Whole turns are averaged over.
-        let shortest = match turns {
-            true => period * 2,
-            false => Duration::from_millis(1),
+        let shortest = match meeting.probe {
+            Probe::InTurns => period * 2,
+            _ => Duration::from_millis(1),
         };
         let (probe, second) = (&mut self.probe, &mut self.second);
-        let settle = reporter::settle(probe, second, turns, shortest, slot)?;
+        let settle = reporter::settle(probe, second, meeting, shortest, slot, patience)?;
         Ok(settle.as_secs_f64())
     }
 
-    /// `may_part`: CPUs that are said to share a last-level cache, and may not.
     fn curve(
         &mut self,
-        may_part: &[usize],
+        meeting: &Meeting,
         slot: Slot,
         patience: &mut Duration,
     ) -> Result<Reporter, Stop> {
-        let takes_turns = self.takes_turns();
-        let (placement, second) = (&self.probe.plan.placement, &self.second.plan.placement);
-        let meets_there = matches!(
-            placement.mode,
-            PlacementMode::SharedLlc | PlacementMode::SameNuma
-        );
-        let cpus = placement.cpus.first().zip(second.cpus.first());
-        let both = cpus.filter(|(one, other)| may_part.contains(one) && may_part.contains(other));
-        let transfer = both.filter(|_| meets_there);
-        let transfer = transfer.and_then(|(one, other)| Transfer::between(*one, *other).ok());
-        let meeting = Meeting {
-            takes_turns,
-            probes: self.probe.plan.spec.probes && !takes_turns,
-            shares: &|| Some(transfer.as_ref()?.look()? <= APART_NS),
-        };
         Ok(Reporter {
-            curve: reporter::curve(&mut self.probe, &mut self.second, &meeting, slot, patience)?,
+            curve: reporter::curve(&mut self.probe, &mut self.second, meeting, slot, patience)?,
             placement: self.probe.plan.placement.clone(),
             second_cpus: self.second.plan.placement.cpus.clone(),
         })

@@ -30,7 +30,6 @@ use super::executor::TargetState;
 use super::executor::TargetTurn;
 use super::search::Played;
 use super::settings::Half;
-use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use jostle_statistics::Between;
 use jostle_statistics::Block;
@@ -209,9 +208,10 @@ impl SequenceLog {
                 });
             log.members.push(index);
             let resource = subject.resource.parse::<Resource>();
-            let domain = resource.as_ref().map(|resource| resource.row().domain);
-            log.evicts |=
-                !sequence.slices && matches!(domain, Ok(Domain::LlcGroup | Domain::NumaNode));
+            let evicts = resource
+                .as_ref()
+                .is_ok_and(|it| it.evicts_from_last_level());
+            log.evicts |= !sequence.slices && evicts;
             if sequence.slices && resource.is_ok_and(|resource| GAUGES.contains(&resource)) {
                 log.gauges.push(index);
             }

@@ -55,7 +55,6 @@ use jostle_profile::Profile;
 use jostle_profile::Qos;
 use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
-use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
@@ -123,8 +122,7 @@ pub fn profile(
 fn look_at_last_cache(machine: &Machine, request: &Request) -> Option<LastCache> {
     let cpu = request.target_cpus.first()?;
     let calibration = request.calibration.as_ref();
-    let evicts =
-        |resource: &Resource| matches!(resource.row().domain, Domain::LlcGroup | Domain::NumaNode);
+    let evicts = |resource: &Resource| resource.evicts_from_last_level();
     let looked = machine.hypervisor.is_some()
         && request.resources.iter().any(evicts)
         && !request.settings.is_limited()

@@ -323,9 +323,9 @@ fn start_source(
 /// calibration tells how fast the source is, and the target reads back what it lost at
 /// a pace of its own.
 fn recovery(resource: Resource, in_slices: bool) -> Duration {
-    match resource.row().domain {
-        Domain::LlcGroup | Domain::NumaNode if !in_slices => RECOVERY,
-        _ => Duration::ZERO,
+    match resource.evicts_from_last_level() && !in_slices {
+        true => RECOVERY,
+        false => Duration::ZERO,
     }
 }
 

@@ -153,9 +153,7 @@ pub(super) fn never_shared(
         );
         for id in &one.resources {
             let resource = id.parse::<Resource>().ok();
-            let within = resource.is_some_and(|resource| {
-                matches!(resource.row().domain, Domain::LlcGroup | Domain::NumaNode)
-            });
+            let within = resource.is_some_and(Resource::evicts_from_last_level);
             let Some(entry) = entries.get_mut(id).filter(|_| within) else {
                 continue;
             };
