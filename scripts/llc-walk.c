@@ -132,8 +132,9 @@ static double walk_ns(struct walk *walk, double milliseconds) {
 }
 
 /* Ways to read on the other CPU. */
-static const char *const ways[] = {"nothing", "a stream", "in sequence", "scattered", "a stream, each 2 MiB twice"};
-enum { ALONE, STREAM, SEQUENCE, SCATTERED, TWICE, WAYS };
+static const char *const ways[] = {"nothing", "a stream", "in sequence", "scattered", "a stream, each 2 MiB twice",
+                                   "a stream that writes"};
+enum { ALONE, STREAM, SEQUENCE, SCATTERED, TWICE, WRITES, WAYS };
 
 static uint64_t sum_of(const char *bytes, size_t length) {
     const uint64_t *words = (const uint64_t *)bytes;
@@ -143,11 +144,11 @@ static uint64_t sum_of(const char *bytes, size_t length) {
     return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
 }
 
-static void read_for_ever(int way, double mib, atomic_int *goes) {
+static void press_for_ever(int way, double mib, atomic_int *goes) {
     enum { PIECE = 2 << 20, LINES = PIECE / LINE };
     int holds = way == SEQUENCE || way == SCATTERED;
     size_t bytes = holds ? (size_t)(mib * (1 << 20)) / PIECE * PIECE : STREAM_BYTES, lines = bytes / LINE;
-    const char *from = memset(memory(bytes), 1, bytes);
+    char *from = memset(memory(bytes), 1, bytes);
     volatile uint64_t sum = 0;
     uint64_t order = 0;
     for (;;)
@@ -157,6 +158,9 @@ static void read_for_ever(int way, double mib, atomic_int *goes) {
                 /* The golden ratio, as a fraction of 2^64: no prefetcher follows. */
                 for (int i = 0; i < LINES; i++, order += 0x9e3779b97f4a7c15)
                     sum += sum_of(from + (uint64_t)((unsigned __int128)order * lines >> 64) * LINE, LINE);
+            else if (way == WRITES)
+                /* No memset, which may go past the caches. */
+                for (size_t word = 0; word < PIECE / 8; word++) ((uint64_t *)(from + at))[word] = order++;
             else
                 for (int pass = 0; pass < (way == TWICE ? 2 : 1); pass++) sum += sum_of(from + at, PIECE);
         }
@@ -168,7 +172,7 @@ static double other_mib;
 
 static void *stream(void *unused) {
     on_cpu(0);
-    read_for_ever(other_way, other_mib, &streams);
+    press_for_ever(other_way, other_mib, &streams);
     return unused;
 }
 
@@ -258,7 +262,7 @@ static pid_t start(char **command) {
     }
     setpgid(0, 0);
     on_cpu(0);
-    if (!strcmp(command[0], "stream")) read_for_ever(STREAM, 0, 0);
+    if (!strcmp(command[0], "stream")) press_for_ever(STREAM, 0, 0);
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; fd++) dup2(null, fd);
     for (int status = 0; !status;) {
@@ -310,11 +314,11 @@ static int beside(double mib, double seconds, char **command) {
     return 0;
 }
 
-static pid_t start_reading(int way, double mib) {
+static pid_t start_pressing(int way, double mib) {
     pid_t reader = way == ALONE ? -1 : fork();
     if (reader) return reader;
     on_cpu(0);
-    read_for_ever(way, mib, 0);
+    press_for_ever(way, mib, 0);
     return 0;
 }
 
@@ -346,7 +350,7 @@ static int patterns(double mib, int rounds, char **command) {
         for (int i = 0, first = rand() % WAYS; i < WAYS; i++) {
             int way = (first + i) % WAYS;
             double before = there_and_back();
-            pid_t reader = start_reading(way, mib);
+            pid_t reader = start_pressing(way, mib);
             if (reader > 0) sleep(1);
             double took = run_seconds(command);
             if (reader > 0) {
