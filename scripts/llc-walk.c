@@ -10,7 +10,8 @@
  *                                   or beside `stream`, against itself alone
  *   llc-walk patterns MIB ROUNDS -- COMMAND...
  *                                   what a command that runs to its end keeps beside
- *                                   several ways to read: MIB again and again, or more
+ *                                   another CPU that uses memory in several ways: MIB
+ *                                   (2 or more) again and again, or streams
  *
  * What is measured runs on CPU 1, everything else on CPU 0. The second column, or `shared`, is
  * the time of a cache line from one CPU to the other and back: above 220 ns they share
@@ -131,7 +132,7 @@ static double walk_ns(struct walk *walk, double milliseconds) {
     return (at - begin) / steps;
 }
 
-/* Ways to read on the other CPU. */
+/* What the other CPU does. */
 static const char *const ways[] = {"nothing", "a stream", "in sequence", "scattered", "a stream, each 2 MiB twice",
                                    "a stream that writes"};
 enum { ALONE, STREAM, SEQUENCE, SCATTERED, TWICE, WRITES, WAYS };
@@ -372,7 +373,7 @@ static int patterns(double mib, int rounds, char **command) {
         return 1;
     }
     double alone = seconds[ALONE][counts[ALONE] / 2];
-    printf("alone %.2f s; beside another CPU that reads, it keeps %% (median; least, most)\n", alone);
+    printf("alone %.2f s; beside what another CPU does, it keeps %% (median; least, most)\n", alone);
     for (int way = STREAM; way < WAYS; way++) {
         if (!counts[way]) continue;
         double *of = seconds[way];
@@ -389,12 +390,12 @@ int main(int count, char **words) {
         other_way = !strcmp(words[3], "sequence") ? SEQUENCE : !strcmp(words[3], "scattered") ? SCATTERED : ALONE;
         other_mib = atof(words[4]);
     }
-    if ((count == 3 || count == 5) && !strcmp(words[1], "recovery") && other_way != ALONE)
+    if ((count == 3 || (count == 5 && other_mib >= 2)) && !strcmp(words[1], "recovery") && other_way != ALONE)
         return on_cpu(1), recovery(atof(words[2]));
     if (count == 3 && !strcmp(words[1], "kept")) return on_cpu(1), kept(atof(words[2]));
     if (count > 5 && !strcmp(words[1], "beside") && !strcmp(words[4], "--"))
         return beside(atof(words[2]), atof(words[3]), words + 5);
-    if (count > 5 && !strcmp(words[1], "patterns") && !strcmp(words[4], "--"))
+    if (count > 5 && !strcmp(words[1], "patterns") && !strcmp(words[4], "--") && atof(words[2]) >= 2)
         return patterns(atof(words[2]), atoi(words[3]), words + 5);
     fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB [sequence|scattered OTHER_MIB] | kept MIB | beside MIB SECONDS -- COMMAND... | patterns MIB ROUNDS -- COMMAND...\n");
     return 2;

@@ -1,12 +1,14 @@
 //! `l1d`, `l2-capacity`, `llc-capacity`: holding a share of a cache by touching
 //! its lines: in scattered order the caches of a core, in sequence the last one.
 
+use crate::Access;
 use crate::Buffer;
 use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::fit;
+use crate::moves;
 use crate::scatter::GROUP;
 use crate::scatter::LINE;
 use crate::scatter::Scattered;
@@ -95,7 +97,7 @@ enum Order {
 
 impl Order {
     /// Touches the next `groups` groups of eight lines of the first `segment` groups.
-    fn touch(&mut self, buffer: &Buffer, segment: u64, groups: u64) {
+    fn touch(&mut self, buffer: &mut Buffer, segment: u64, groups: u64) {
         match self {
             Order::Scattered(order) => order.touch(buffer, segment, groups),
             Order::InSequence(sweep) => sweep.over(buffer, segment as usize, groups as usize),
@@ -126,7 +128,10 @@ impl Footprint {
         let wanted = if fits { fit::needs(share) } else { share };
         env.check_memory(wanted + below_bytes, &format!("to cover the {cache}"))?;
         let order = || match spec.resource {
-            Resource::LlcCapacity => Order::InSequence(Sweep::new(env.time_shared)),
+            Resource::LlcCapacity => {
+                let (_, load) = moves::widest(Access::Load, env.time_shared);
+                Order::InSequence(Sweep::new(load, 0))
+            }
             _ => Order::Scattered(Scattered::default()),
         };
         let below = match below_bytes {
@@ -168,7 +173,7 @@ impl Kernel for Footprint {
             return Ok(STEPS);
         }
         let groups = self.touches / GROUP;
-        self.order.touch(&self.buffer, self.segment, groups);
+        self.order.touch(&mut self.buffer, self.segment, groups);
         let held = self.held();
         if let Some((buffer, order)) = &mut self.below
             && held < 2 * buffer.len() as u64

@@ -11,6 +11,7 @@ use crate::moves;
 use crate::moves::BLOCK;
 use crate::moves::Move;
 use crate::spec::check_known;
+use crate::sweep::Sweep;
 use jostle_profile::resource::Resource;
 
 pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
@@ -128,14 +129,11 @@ struct Stream {
     /// Blocks that are gone through: all of the buffer, or of one half when
     /// the other is copied to.
     blocks: usize,
-    /// First block that is written.
-    to: usize,
     /// Operations of one block: a copied one is read and written.
     operations_per_block: usize,
     /// Operations of one call.
     call: usize,
-    at: usize,
-    kernel: Move,
+    sweep: Sweep,
 }
 
 impl Stream {
@@ -154,44 +152,17 @@ impl Stream {
         Ok(Stream {
             buffer: Buffer::resident(bytes)?,
             blocks,
-            to: blocks * (parts - 1),
             operations_per_block: parts,
             call: call as usize,
-            at: 0,
-            kernel,
+            sweep: Sweep::new(kernel, blocks * (parts - 1)),
         })
-    }
-
-    /// Moves up to `most` blocks, not past the end of the buffer; how many.
-    fn pass(&mut self, most: usize) -> usize {
-        let blocks = most.min(self.blocks - self.at);
-        let base = self.buffer.as_mut_ptr();
-        // SAFETY: `at + blocks <= self.blocks` and `to + self.blocks` is at most
-        // what the aligned buffer has; `blocks > 0` because `at < self.blocks`
-        // and nobody asks for none. Where both are used, `to` is `self.blocks`,
-        // so that they do not overlap. The variant was picked for this CPU.
-        let folded = unsafe {
-            (self.kernel)(
-                base.add(self.at * BLOCK),
-                base.add((self.to + self.at) * BLOCK),
-                blocks,
-            )
-        };
-        std::hint::black_box(folded);
-        self.at += blocks;
-        if self.at == self.blocks {
-            self.at = 0;
-        }
-        blocks
     }
 }
 
 impl Kernel for Stream {
     fn work(&mut self) -> Result<u64, Failure> {
-        let mut left = self.call / self.operations_per_block;
-        while left > 0 {
-            left -= self.pass(left);
-        }
+        let blocks = self.call / self.operations_per_block;
+        self.sweep.over(&mut self.buffer, self.blocks, blocks);
         Ok(self.call as u64)
     }
 }
@@ -220,17 +191,6 @@ mod tests {
             let mut narrow = names(access).filter(|name| *name != "avx512");
             assert_eq!(of(true), narrow.next());
         }
-    }
-
-    #[test]
-    fn the_stream_wraps_inside_its_buffer() {
-        let twin = moves::load_twin;
-        let mut stream = Stream::new(12_288, 100, Access::Load, twin).unwrap();
-        assert_eq!(stream.pass(10), 10);
-        assert_eq!(stream.pass(100), 14, "stops at the end");
-        assert_eq!(stream.at, 0);
-        assert_eq!(stream.work().unwrap(), 100);
-        assert_eq!(stream.at, 100 % 24);
     }
 
     #[test]

@@ -341,6 +341,18 @@ fn a_victim_gets_back_what_it_lost_at_its_own_pace() {
     let (settle, left) = settle_of(Probe::Victim, &|| Some(clock.now() >= until), 10).unwrap();
     assert!(on <= settle && settle <= on * 3, "{settle:?}");
     assert!(left > Duration::from_secs(5) && left <= Duration::from_secs(6));
+
+    // Alone it is read when it has everything back.
+    probe.comes_back = Duration::from_millis(80);
+    let meeting = Meeting {
+        probe: Probe::Victim,
+        shares: &|| None,
+    };
+    let patience = &mut Duration::default();
+    let curve = reporter::curve(&mut probe, &mut second, &meeting, slot, patience).unwrap();
+    for (point, expected) in curve.iter().zip([0.9, 0.8, 0.7, 0.6]) {
+        assert!((point.performance - expected).abs() < 0.01, "{curve:?}");
+    }
 }
 
 #[test]
