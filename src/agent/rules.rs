@@ -2,7 +2,7 @@
 //! them.
 
 use super::store;
-use regex::Regex;
+use regex_lite::Regex;
 use serde::Deserialize;
 use serde::Deserializer;
 use std::collections::BTreeMap;
@@ -116,7 +116,9 @@ pub struct Pattern {
 
 impl Pattern {
     pub fn new(text: &str) -> Pattern {
-        let escaped = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
+        let escaped = regex_lite::escape(text)
+            .replace(r"\*", ".*")
+            .replace(r"\?", ".");
         let compiled = Regex::new(&format!("(?s)^{escaped}$"));
         Pattern {
             text: text.into(),

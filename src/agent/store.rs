@@ -168,7 +168,7 @@ impl Store {
             kept.push(entry?.path());
         }
         kept.retain(|path| path.extension().is_some_and(|it| it == "json"));
-        kept.sort();
+        kept.sort_unstable();
         let surplus = kept.len().saturating_sub(self.history);
         for path in &kept[..surplus] {
             fs::remove_file(path)?;

@@ -133,7 +133,7 @@ impl Recorder {
             }
         }
         // Their names sort by time.
-        kept.sort();
+        kept.sort_unstable();
         let most = self.settings.max_files.saturating_sub(1) as usize;
         let surplus = kept.len().saturating_sub(most);
         kept[..surplus].iter().try_for_each(fs::remove_file)

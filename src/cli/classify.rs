@@ -177,7 +177,7 @@ fn judge(args: &Args) -> Result<()> {
     let applications = Applications::new(&profiles, args.mix_machines)
         .map_err(|error| refuse(error.to_string()))?;
     let mut names: Vec<&String> = applications.names().iter().collect();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     if names.len() <= FEWEST_APPLICATIONS {
         return Err(refuse(format!(

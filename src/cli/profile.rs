@@ -186,7 +186,7 @@ fn under_loads(args: Args) -> Result<()> {
         }
     }
     let mut shares = args.load.shares().to_vec();
-    shares.sort_by(f64::total_cmp);
+    shares.sort_unstable_by(f64::total_cmp);
     shares.dedup();
     let (base, mut known) = (args.out.clone(), None);
     let mut args = args;

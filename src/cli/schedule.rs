@@ -310,7 +310,7 @@ fn known_profiles(args: &Args) -> Result<(Known, Vec<String>)> {
         known.load("--apps", dir, &population)?;
     }
     let mut names = args.only.clone();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     if let Some(name) = names.iter().find(|name| !known.0.contains_key(*name)) {
         return Err(Error::request(format!(

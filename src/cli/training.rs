@@ -34,7 +34,7 @@ pub fn read(flag: &str, directory: &Path, except: Option<&Path>) -> Result<Vec<P
             paths.push(path);
         }
     }
-    paths.sort();
+    paths.sort_unstable();
     let load = |path: &PathBuf| profile::load(path).map_err(Error::request);
     paths.iter().map(load).collect()
 }

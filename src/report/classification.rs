@@ -9,6 +9,7 @@ use jostle_schedule::classify::Kind;
 use jostle_schedule::classify::Method;
 use jostle_schedule::classify::evaluate::Accuracy;
 use jostle_schedule::classify::evaluate::Reveal;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 
 /// What a profile gained, resource by resource.
@@ -102,7 +103,7 @@ pub fn accuracies<'a>(rows: impl Iterator<Item = Scored<'a>>, style: Style) -> S
 /// Errors of single columns, worst first.
 pub fn columns<'a>(of: impl Iterator<Item = (String, &'a Accuracy)>, style: Style) -> String {
     let mut of: Vec<(String, &Accuracy)> = of.collect();
-    of.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
+    of.sort_by_number(|it| -it.1.mean);
     let cells = of.into_iter().map(|(column, of)| {
         vec![
             column,

@@ -10,6 +10,7 @@ use super::entries::used_percent;
 use super::text;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
+use jostle_statistics::ByNumber;
 
 /// Shares of a peak below this are not worth a word, percent.
 const MUCH: f64 = 5.0;
@@ -163,7 +164,7 @@ fn of_caused(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
             Some(_) | None => {}
         }
     }
-    known.sort_by(|a, b| b.1.total_cmp(&a.1));
+    known.sort_by_number(|it| -it.1);
     let names: Vec<String> = known
         .iter()
         .map(|(id, score)| format!("{} ({score:.0})", text::clean(id)))
@@ -184,7 +185,7 @@ fn of_use(profile: &Profile, entries: &[(&String, &ResourceEntry)]) -> Option<St
     let share = |id: &String| Some((text::clean(id), used_percent(profile, id)?));
     let mut used: Vec<(String, f64)> = entries.iter().filter_map(|(id, _)| share(id)).collect();
     used.retain(|(_, percent)| *percent >= MUCH);
-    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    used.sort_by_number(|it| -it.1);
     let parts: Vec<String> = used
         .iter()
         .map(|(id, percent)| match id.as_str() {

@@ -8,6 +8,7 @@ use jostle_schedule::evaluate::Evaluation;
 use jostle_schedule::evaluate::Method;
 use jostle_schedule::evaluate::Placement;
 use jostle_schedule::evaluate::Scores;
+use jostle_statistics::ByNumber;
 use plotters::prelude::*;
 
 const SIDE: u32 = 420;
@@ -106,7 +107,7 @@ fn error(case: &Case) -> f64 {
 
 fn worst_first(cases: &[Case]) -> Vec<&Case> {
     let mut cases: Vec<&Case> = cases.iter().collect();
-    cases.sort_by(|a, b| error(b).abs().total_cmp(&error(a).abs()));
+    cases.sort_by_number(|it| -error(it).abs());
     cases
 }
 

@@ -9,6 +9,7 @@ use jostle_host::machine::described::Described;
 use jostle_host::machine::differences::Differences;
 use jostle_host::machine::differences::PeakOf;
 use jostle_profile::reading::Reading;
+use jostle_statistics::ByNumber;
 
 /// What differs, the largest difference in the conclusion.
 pub fn differences_page(found: &Differences, style: Style) -> String {
@@ -40,7 +41,7 @@ fn conclusion(found: &Differences) -> String {
             .copied()
             .filter(|it| (change(it) > 0.0) == more)
             .collect();
-        some.sort_by(|a, b| change(b).abs().total_cmp(&change(a).abs()));
+        some.sort_by_number(|it| -change(it).abs());
         let texts: Vec<String> = some
             .iter()
             .take(4)

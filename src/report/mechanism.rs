@@ -5,6 +5,7 @@ use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 
 /// Changes told per resource; the file has all of them.
@@ -125,7 +126,7 @@ pub fn missing(profile: &Profile) -> Vec<String> {
     }
     // What most of them lack first.
     let mut groups: Vec<(&str, Vec<&str>)> = by_reason.into_iter().collect();
-    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    groups.sort_by_number(|(_, names)| -(names.len() as f64));
     let lines = groups.iter().take(MOST_REASONS);
     let mut lines: Vec<String> = lines
         .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))

@@ -7,6 +7,7 @@ use jostle_profile::SchedulerFacts;
 use jostle_profile::Sourced;
 use jostle_profile::Switch;
 use jostle_profile::reading::Reading;
+use jostle_statistics::ByNumber;
 
 /// One line on the scheduler, and one for each source, the costliest first; none
 /// where the file has no such costs. `turn_seconds` is the length of the turns, that
@@ -29,7 +30,7 @@ pub(super) fn lines(profile: &Profile, turn_seconds: Option<f64>) -> Vec<String>
             }
         }
     }
-    costs.sort_by(|(_, a), (_, b)| b.0.value.total_cmp(&a.0.value));
+    costs.sort_by_number(|(_, it)| -it.0.value);
     let costs = costs.into_iter().map(|(id, (cost, loss))| {
         format!(
             "{}: {} µs per switch, {} % of the target's time on the CPU",

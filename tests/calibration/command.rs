@@ -2,14 +2,16 @@
 
 use super::FINGERPRINT;
 use super::fixture;
+use crate::common::JOSTLE;
+use crate::common::alone;
 use jostle_profile::resource::Resource;
 use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
+use std::fs::File;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,21 +21,17 @@ use std::time::Duration;
 use std::time::Instant;
 use tempfile::TempDir;
 
-const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
-
 /// A place for state of its own, and the machine to itself.
 struct Place {
     directory: TempDir,
-    _alone: Flock<fs::File>,
+    _alone: Flock<File>,
 }
 
 impl Place {
     fn new() -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-        let file = fs::File::create(path).unwrap();
         Place {
             directory: tempfile::tempdir().unwrap(),
-            _alone: Flock::lock(file, FlockArg::LockExclusive).expect("the lock can be had"),
+            _alone: alone(),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Calibration: what is measured on made-up sources and planted knees, what is
 //! kept, and what happens to files that must not be used.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod command;
 mod file;
 mod measuring;

@@ -4,6 +4,7 @@ use crate::change::CounterChange;
 use crate::change::LEVEL;
 use jostle_profile::CounterPair;
 use jostle_profile::ResourceEntry;
+use jostle_statistics::ByNumber;
 use jostle_statistics::Difference;
 use jostle_statistics::Known;
 use jostle_statistics::holm;
@@ -45,7 +46,7 @@ pub fn explaining(old: &ResourceEntry, new: &ResourceEntry) -> Vec<CounterChange
         )
         .collect();
     let size = |it: &CounterChange| (it.new_ratio / it.old_ratio).ln().abs();
-    found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    found.sort_by_number(|it| -size(it));
     found.truncate(MOST);
     found
 }

@@ -342,7 +342,7 @@ impl Search<'_> {
         self.noisy += usize::from(windows.len() > CLEAR_WINDOWS);
         let median = |of: fn(&TrialWindow) -> f64| {
             let mut values: Vec<f64> = windows.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
+            values.sort_unstable_by(f64::total_cmp);
             values[values.len() / 2]
         };
         let at_least = |window: &&TrialWindow| window.latency.is_none_or(|it| it.at_least);

@@ -1,6 +1,7 @@
 //! JSON documents that name their `format`: read with care, replaced in one
 //! step.
 
+use crate::json;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -54,20 +55,13 @@ pub fn parse<T: DeserializeOwned>(
         return Err(DocumentError::Empty(what.into()));
     }
     check_format(bytes, format, what)?;
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let document: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let key = error.path().to_string();
-        let problem = json_problem(error.inner());
-        // The path of an error at the top is a lone dot, which says nothing.
-        match key.as_str() {
-            "." => DocumentError::Json(problem),
-            _ => DocumentError::Key { key, problem },
+    json::read(bytes).map_err(|error| {
+        let problem = json_problem(&error.error);
+        match error.key {
+            None => DocumentError::Json(problem),
+            Some(key) => DocumentError::Key { key, problem },
         }
-    })?;
-    match json.end() {
-        Ok(()) => Ok(document),
-        Err(error) => Err(DocumentError::Json(json_problem(&error))),
-    }
+    })
 }
 
 /// The format is judged first, so that a file of a newer format is refused by

@@ -107,7 +107,7 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
             paths.push(path);
         }
     }
-    paths.sort();
+    paths.sort_unstable();
     let mut first_with: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut profiles = Vec::with_capacity(paths.len());
     for path in paths {

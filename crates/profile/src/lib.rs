@@ -14,6 +14,7 @@ pub mod curve;
 pub mod document;
 mod file;
 mod floor;
+pub mod json;
 pub mod layout;
 mod load;
 mod mechanism;

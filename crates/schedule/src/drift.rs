@@ -218,7 +218,7 @@ impl Watch {
                 largest
             })
             .collect();
-        most.sort_by(f64::total_cmp);
+        most.sort_unstable_by(f64::total_cmp);
         most[RESAMPLED * 99 / 100]
     }
 }
@@ -266,6 +266,6 @@ fn unscale(scaled: f64) -> f64 {
 }
 
 fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
 }

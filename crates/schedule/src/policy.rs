@@ -291,7 +291,7 @@ impl MigrationCosts {
     /// the first move.
     pub fn p95(&self) -> Option<f64> {
         let mut sorted = self.seconds.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         let rank = (0.95 * sorted.len() as f64).ceil() as usize;
         sorted.get(rank.checked_sub(1)?).copied()
     }

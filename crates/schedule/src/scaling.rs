@@ -2,6 +2,7 @@
 
 use jostle_profile::ScalingCurve;
 use jostle_profile::ScalingFacts;
+use jostle_statistics::ByNumber;
 
 /// Speed-ups relative to one CPU and to one node.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +119,7 @@ impl Scaling {
 fn ordered(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.retain(|(at, speed)| at.is_finite() && speed.is_finite() && *at > 1.0);
     points.push((1.0, 1.0));
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.sort_by_number(|it| it.0);
     points.dedup_by_key(|point| point.0);
     let mut most = 0.0f64;
     for point in &mut points {

@@ -68,7 +68,7 @@ impl Burst {
         };
         let begin = *begin;
         times.extend((1..=self.jobs).map(|job| begin + job as f64 * self.gap_seconds));
-        times.sort_by(f64::total_cmp);
+        times.sort_unstable_by(f64::total_cmp);
         times
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// `values` in ascending order.
 pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }
 

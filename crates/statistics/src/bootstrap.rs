@@ -1,6 +1,7 @@
 //! Seeded bootstrap of the robust location, with blocks when successive pairs
 //! correlate.
 
+use super::rank::ascending;
 use super::robust::block_length;
 use super::robust::location_sorted;
 use super::robust::normal_quantile;
@@ -41,8 +42,7 @@ impl Bootstrap {
     /// Resamples `values` (shape n, in time order, finite, n ≥ 1) `count` times.
     pub fn of(values: &[f64], count: usize, rng: &mut ChaCha8Rng) -> Self {
         let n = values.len();
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+        let order = ascending(values);
         let sorted: Vec<f64> = order.iter().map(|index| values[*index]).collect();
         let mut rank = vec![0; n];
         for (position, index) in order.iter().enumerate() {

@@ -16,6 +16,7 @@
 //! every true difference buys false ones; that is right for a screening whose
 //! claims are checked again, not for a gate.
 
+use crate::rank::ascending;
 use crate::robust::student_quantile;
 use crate::robust::student_share;
 
@@ -122,11 +123,9 @@ fn welch(error: f64, numbers: [Known; 2]) -> f64 {
 /// The p-values of one family, each raised by Holm's procedure: those below the
 /// level may be claimed together.
 pub fn holm(family: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..family.len()).collect();
-    order.sort_by(|&a, &b| family[a].total_cmp(&family[b]));
     let mut adjusted = vec![1.0; family.len()];
     let mut least = 0.0_f64;
-    for (rank, index) in order.into_iter().enumerate() {
+    for (rank, index) in ascending(family).into_iter().enumerate() {
         let tests_left = (family.len() - rank) as f64;
         least = least.max((family[index] * tests_left).min(1.0));
         adjusted[index] = least;

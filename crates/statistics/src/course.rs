@@ -7,6 +7,7 @@
 //! one run that does the same again and again: see [`crate::period`].
 
 use super::robust::median;
+use crate::ByNumber;
 use std::collections::BTreeMap;
 
 /// Length of a piece of a run in the time of the usual rate, in seconds.
@@ -285,7 +286,7 @@ impl Cells {
         };
         let tried = (SHORTEST..longest).filter_map(|lag| Some((lag, unlike(lag)?)));
         let mut alike: Vec<(usize, f64)> = tried.filter(|(_, unlike)| *unlike <= ALIKE).collect();
-        alike.sort_by(|a, b| a.1.total_cmp(&b.1));
+        alike.sort_by_number(|it| it.1);
         alike.truncate(TRIED);
         alike.into_iter().map(|(lag, _)| lag).collect()
     }

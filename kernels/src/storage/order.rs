@@ -66,7 +66,7 @@ mod tests {
             let mut order = Order::new(bound);
             for _ in 0..2 {
                 let mut pass: Vec<u64> = order.by_ref().take(bound as usize).collect();
-                pass.sort();
+                pass.sort_unstable();
                 prop_assert!(pass.into_iter().eq(0..bound));
             }
         }
@@ -78,12 +78,12 @@ mod tests {
         let first: Vec<u64> = order.by_ref().take(400).collect();
         order.bound(1000);
         let mut pass: Vec<u64> = first.into_iter().chain(order.by_ref().take(600)).collect();
-        pass.sort();
+        pass.sort_unstable();
         assert!(pass.into_iter().eq(0..1000));
         for bound in [10, 5000, 1] {
             order.bound(bound);
             let mut pass: Vec<u64> = order.by_ref().take(bound as usize).collect();
-            pass.sort();
+            pass.sort_unstable();
             assert!(pass.into_iter().eq(0..bound), "{bound}");
         }
     }

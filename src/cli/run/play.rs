@@ -13,6 +13,7 @@ use jostle_host::sys::control_page::Order;
 use jostle_measure::console::note;
 use jostle_measure::error::Result;
 use jostle_profile::resource::Intensity;
+use jostle_statistics::ByNumber;
 use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
@@ -152,7 +153,7 @@ pub fn describe(schedule: &Schedule, cpus: &[String]) -> String {
         };
         rows.extend(track.steps.iter().map(row));
     }
-    rows.sort_by(|(a, _), (b, _)| a.from.total_cmp(&b.from));
+    rows.sort_by_number(|(it, _)| it.from);
     let mut text = format!("{:.2} s in {} steps\n", schedule.seconds, rows.len());
     for (step, who) in rows {
         text += &format!(
@@ -220,7 +221,7 @@ pub fn play(sources: &mut Sources<'_>, schedule: &Schedule) -> Result<Played> {
         let nap = next - began.elapsed().as_secs_f64();
         sleep(Duration::from_secs_f64(nap.max(0.0)));
     }
-    steps.sort_by(|a, b| a.from_seconds.total_cmp(&b.from_seconds));
+    steps.sort_by_number(|it| it.from_seconds);
     Ok(Played {
         steps,
         duration_seconds: began.elapsed().as_secs_f64(),

@@ -11,6 +11,7 @@ use crate::report::entries::is_measurable;
 use crate::report::text;
 use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
@@ -64,7 +65,7 @@ fn sensitive(profiles: &[Profile]) -> Option<String> {
         }
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.sort_by_number(|(_, count)| -(*count as f64));
     let named: Vec<String> = counts
         .iter()
         .take(MOST_NAMES)

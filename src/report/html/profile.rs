@@ -18,6 +18,7 @@ use jostle_profile::CurvePoint;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
+use jostle_statistics::ByNumber;
 
 /// The section of `profile`; `id` is where links lead to.
 pub fn section(profile: &Profile, id: &str) -> String {
@@ -290,7 +291,7 @@ fn curve(id: &str, entry: &ResourceEntry, qos: f64) -> String {
             .iter()
             .map(|point| [point.intensity, point.performance * 100.0])
             .collect();
-        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        points.sort_by_number(|it| it[0]);
         // Without pressure it is the baseline, by definition.
         if points.first().is_none_or(|first| first[0] > 0.0) {
             points.insert(0, [0.0, 100.0]);

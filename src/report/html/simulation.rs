@@ -5,6 +5,7 @@ use super::plot::Plot;
 use super::sheet;
 use super::sheet::escaped;
 use crate::report::text;
+use jostle_statistics::ByNumber;
 use serde_json::Value;
 
 /// Lists under which a document of `jostle simulate` has its results, and the key of
@@ -90,7 +91,7 @@ impl Simulation {
             Some((self.name_of(it), found?.0))
         };
         let mut all: Vec<(String, f64)> = self.results().filter_map(of).collect();
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.sort_by_number(|it| -it.1);
         match (all.first(), all.last()) {
             (Some((best, most)), Some((worst, least))) if all.len() > 1 => format!(
                 "Of {} {} the jobs do best under {best}: {:.1} % of their performance alone, \

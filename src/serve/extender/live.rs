@@ -138,7 +138,7 @@ impl Live {
                 live.outside.push(name);
             }
         }
-        live.outside.sort();
+        live.outside.sort_unstable();
         live
     }
 

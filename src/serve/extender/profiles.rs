@@ -116,7 +116,7 @@ pub fn stamp(directory: &Path) -> io::Result<Stamp> {
             stamp.push((name, facts.len(), facts.modified().ok()));
         }
     }
-    stamp.sort();
+    stamp.sort_unstable();
     Ok(stamp)
 }
 

@@ -4,6 +4,7 @@ use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
 use jostle_profile::Profile;
 use jostle_profile::Score;
+use jostle_statistics::ByNumber;
 use jostle_statistics::Pooled;
 use jostle_statistics::Run;
 use jostle_statistics::common_spread;
@@ -65,7 +66,7 @@ fn grouped<'a>(curves: &[&'a [CurvePoint]]) -> Vec<Vec<(usize, &'a CurvePoint)>>
         .flat_map(|(run, curve)| curve.iter().map(move |point| (run, point)))
         .filter(|(_, point)| point.performance > 0.0 && point.ci95[0] > 0.0)
         .collect();
-    points.sort_by(|a, b| a.1.intensity.total_cmp(&b.1.intensity));
+    points.sort_by_number(|it| it.1.intensity);
     let mut levels: Vec<Vec<(usize, &CurvePoint)>> = Vec::new();
     for (run, point) in points {
         match levels.last_mut() {

@@ -14,6 +14,7 @@ use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_profile::Placement;
 use jostle_profile::resource::Intensity;
+use jostle_statistics::ByNumber;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -290,7 +291,7 @@ impl WorkerGroup {
             .windows(2)
             .map(|ends| self.rates(&ends[0], &ends[1]))
             .collect();
-        rates.sort_by(|a, b| sum_of(b).total_cmp(&sum_of(a)));
+        rates.sort_by_number(|it| -sum_of(it));
         let best = &rates[1];
         for (worker, peak) in self.workers.iter().zip(best) {
             if *peak <= 0.0 {

@@ -78,7 +78,7 @@ pub fn calibrate(
             })
             .collect();
         group.check_exits()?;
-        ratios.sort_by(f64::total_cmp);
+        ratios.sort_unstable_by(f64::total_cmp);
         let victim_share = ratios[ROUNDS / 2];
         let choice = SliceChoice {
             period,

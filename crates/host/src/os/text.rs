@@ -141,7 +141,7 @@ pub fn names(root: &Path, path: impl AsRef<Path>) -> Result<Vec<String>, Error> 
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }
 

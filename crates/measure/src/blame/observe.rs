@@ -22,6 +22,7 @@ use jostle_profile::blame::OnCpu;
 use jostle_profile::blame::UsedByOne;
 use jostle_profile::blame::VictimUse;
 use jostle_profile::reading::Reading;
+use jostle_statistics::rank_correlation;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -255,49 +256,17 @@ fn correlation(rates: &[Option<f64>], used: &[f64]) -> Reading<Estimate> {
     if both.len() < ENOUGH {
         return Reading::unavailable("the victim's speed is not known in enough windows");
     }
-    let ranks = |of: fn(&(f64, f64)) -> f64| {
-        let values: Vec<f64> = both.iter().map(of).collect();
-        ranks(&values)
-    };
-    let (x, y) = (ranks(|it| it.0), ranks(|it| it.1));
-    let n = x.len() as f64;
-    let middle = (n - 1.0) / 2.0;
-    let sum = |a: &[f64], b: &[f64]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| (a - middle) * (b - middle))
-            .sum()
-    };
-    let spread = (sum(&x, &x) * sum(&y, &y)).sqrt();
-    if spread <= 0.0 {
+    let Some(value) = rank_correlation(&both) else {
         return Reading::unavailable("its CPU use or the victim's speed never changed");
-    }
-    let value = (sum(&x, &y) / spread).clamp(-0.9999, 0.9999);
+    };
+    let value = value.clamp(-0.9999, 0.9999);
+    let n = both.len() as f64;
     let reach = 1.96 * (1.06 / (n - 3.0)).sqrt();
     let end = |by: f64| (value.atanh() + by).tanh();
     Reading::Value(Estimate {
         value,
         ci95: [end(-reach), end(reach)],
     })
-}
-
-/// Of each value its rank from 0; equal ones share the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut at = 0;
-    while at < order.len() {
-        let same = order[at..].iter();
-        let count = same
-            .take_while(|it| values[**it] == values[order[at]])
-            .count();
-        for index in &order[at..at + count] {
-            ranks[*index] = at as f64 + (count - 1) as f64 / 2.0;
-        }
-        at += count;
-    }
-    ranks
 }
 
 #[cfg(test)]
@@ -315,6 +284,5 @@ mod tests {
         assert!(low < 0.0 && high > 0.0);
         assert!(correlation(&rates, &[1.0; 60]).reason().is_some());
         assert!(correlation(&rates[..5], &used).reason().is_some());
-        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [2.5, 0.0, 2.5, 1.0]);
     }
 }

@@ -14,6 +14,7 @@ use jostle_host::os::text;
 use jostle_host::sys::clock::cpu_ns_of;
 use jostle_host::sys::clock::monotonic_ns;
 use jostle_profile::blame::Excluded;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -155,7 +156,7 @@ pub(super) fn find(
         group.1 += weight;
     }
     let mut found: Vec<(Suspect, f64)> = groups.into_values().collect();
-    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.sort_by_number(|it| -it.1);
     let suspects = found.into_iter().map(|(suspect, _)| suspect);
     (suspects.collect(), excluded)
 }

@@ -88,7 +88,7 @@ fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
         }
         Err(Verdict::NeverRan(why)) => probed.refuse(&there, &why),
     }
-    probed.refused.sort();
+    probed.refused.sort_unstable();
     probed
 }
 

@@ -17,6 +17,7 @@ use super::levels::FEWEST_PAIRS;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_statistics::Bootstrap;
+use jostle_statistics::ascending;
 use jostle_statistics::mean;
 use jostle_statistics::median;
 use rand::rngs::ChaCha8Rng;
@@ -206,9 +207,7 @@ fn cut(smooth: &[f64], from: usize, to: usize, noise: f64, cuts: &mut Vec<usize>
 /// Gives levels that lie within half a step of each other the same value.
 fn gather(levels: &mut [f64]) {
     let values = levels.to_vec();
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    for group in order.chunk_by(|a, b| values[*b] - values[*a] <= LEAST_STEP / 2.0) {
+    for group in ascending(&values).chunk_by(|a, b| values[*b] - values[*a] <= LEAST_STEP / 2.0) {
         let level = median(&mut group.iter().map(|index| values[*index]).collect::<Vec<_>>());
         for index in group {
             levels[*index] = level;

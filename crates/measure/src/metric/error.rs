@@ -42,7 +42,7 @@ pub(super) enum Reason {
     )]
     ExecSyntax,
     #[error("not a regular expression: {0}; for example '([0-9.]+) req/s'")]
-    NoRegex(regex::Error),
+    NoRegex(regex_lite::Error),
     #[error("the expression needs a group (…) around the number; for example '([0-9.]+) req/s'")]
     NoGroup,
     #[error(

@@ -4,7 +4,7 @@ use super::error::Reason;
 use super::growth::Growth;
 use crate::error::Result;
 use crate::workload::OutputSink;
-use regex::bytes::Regex;
+use regex_lite::Regex;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -126,15 +126,14 @@ impl Feed {
         seen.lines += 1;
         std::mem::swap(&mut seen.partial, &mut seen.last_line);
         seen.partial.clear();
-        let Some(group) = self
-            .regex
-            .captures(&seen.last_line)
-            .and_then(|found| found.get(1))
-        else {
+        let line = String::from_utf8_lossy(&seen.last_line);
+        let found = self.regex.captures(&line);
+        let Some(group) = found.and_then(|found| found.get(1)) else {
             return;
         };
         seen.matched += 1;
-        let text: String = String::from_utf8_lossy(group.as_bytes())
+        let text: String = group
+            .as_str()
             .chars()
             .filter(|&character| character != ',')
             .collect();

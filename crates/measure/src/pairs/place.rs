@@ -3,6 +3,7 @@
 use jostle_host::machine::Machine;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::pairs::GroupPlacement;
+use jostle_statistics::ByNumber;
 
 /// The placements that differ on this machine.
 pub fn usual(machine: &Machine) -> Vec<GroupPlacement> {
@@ -188,7 +189,7 @@ pub fn divided(
         ));
     }
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|group| std::cmp::Reverse(sizes[*group]));
+    order.sort_by_number(|group| -(sizes[*group] as f64));
     let mut dealt = vec![Vec::new(); sizes.len()];
     let mut used: Vec<usize> = Vec::new();
     for group in order {

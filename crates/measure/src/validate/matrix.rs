@@ -34,6 +34,7 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
+use jostle_statistics::ByNumber;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use std::collections::BTreeMap;
@@ -275,7 +276,7 @@ fn judge(victim: Resource, effects: &[Effect], reason: Option<String>) -> Victim
         .iter()
         .filter(|effect| effect.size == Size::Large && effect.loss_percent > 0.0)
         .collect();
-    flagged.sort_by(|a, b| b.loss_percent.total_cmp(&a.loss_percent));
+    flagged.sort_by_number(|it| -it.loss_percent);
     let own = effects.iter().find(|effect| effect.source == victim.id());
     // Two that take all of a device cannot be told apart, and need not be.
     let beaten = |own: &Effect| flagged.iter().any(|other| other.ci95[0] > own.ci95[1]);

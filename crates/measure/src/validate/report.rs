@@ -3,6 +3,7 @@
 use jostle_profile::MachineFacts;
 use jostle_profile::Placement;
 use jostle_profile::reading::Reading;
+use jostle_statistics::ByNumber;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -218,7 +219,7 @@ impl Validation {
             .iter()
             .filter(|effect| effect.is_cross_talk() && effect.size == Size::Large)
             .collect();
-        large.sort_by(|a, b| b.loss_percent.abs().total_cmp(&a.loss_percent.abs()));
+        large.sort_by_number(|it| -it.loss_percent.abs());
         large
     }
 

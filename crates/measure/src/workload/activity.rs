@@ -3,6 +3,7 @@
 
 use jostle_host::os::here;
 use jostle_host::os::proc;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
@@ -198,7 +199,7 @@ fn shares(weights: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, f64)> {
         .into_iter()
         .map(|(cpu, weight)| (cpu, weight as f64 / whole))
         .collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.sort_by_number(|it| -it.1);
     shares
 }
 

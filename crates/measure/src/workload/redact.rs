@@ -1,7 +1,7 @@
 //! Secrets in command lines and addresses: profiles are kept and passed on, so that
 //! what looks like a password must not get into them.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 

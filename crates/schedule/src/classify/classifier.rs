@@ -158,7 +158,7 @@ fn errors(table: &Table) -> Vec<f64> {
         errors[*column].push(as_value(*known, reach).1);
     }
     let median = |mut errors: Vec<f64>| {
-        errors.sort_by(f64::total_cmp);
+        errors.sort_unstable_by(f64::total_cmp);
         errors.get(errors.len() / 2).copied().unwrap_or(0.0)
     };
     errors.into_iter().map(median).collect()
@@ -222,7 +222,7 @@ fn holding(mut scores: Vec<f64>) -> f64 {
     if scores.is_empty() {
         return 0.0;
     }
-    scores.sort_by(f64::total_cmp);
+    scores.sort_unstable_by(f64::total_cmp);
     let rank = ((scores.len() + 1) as f64 * 0.95).ceil() as usize;
     scores[rank.min(scores.len()) - 1].max(-0.9)
 }

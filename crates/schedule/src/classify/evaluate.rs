@@ -9,6 +9,7 @@ use super::table::Known;
 use super::table::Table;
 use super::trials::Shown;
 use super::trials::miss;
+use jostle_statistics::rank_correlation;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -247,7 +248,7 @@ impl Accuracy {
             return Accuracy::default();
         }
         let mut errors: Vec<f64> = judged.iter().map(Judged::error).collect();
-        errors.sort_by(f64::total_cmp);
+        errors.sort_unstable_by(f64::total_cmp);
         let count = errors.len() as f64;
         let quantile = |share: f64| errors[((count * share) as usize).min(errors.len() - 1)];
         let under =
@@ -263,45 +264,17 @@ impl Accuracy {
             under_5_percent: under(5.0),
             under_10_percent: under(10.0),
             under_20_percent: under(20.0),
-            rank_correlation: rank_correlation(judged),
+            rank_correlation: correlation(judged),
             coverage_percent: 100.0 * inside / count,
             width: widths.sum::<f64>() / count,
         }
     }
 }
 
-fn rank_correlation(judged: &[Judged]) -> Option<f64> {
+fn correlation(judged: &[Judged]) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = judged
         .iter()
         .filter_map(|one| Some((one.value()?, one.inferred)))
         .collect();
-    let a = ranks(pairs.iter().map(|(a, _)| *a).collect());
-    let b = ranks(pairs.iter().map(|(_, b)| *b).collect());
-    let middle = (a.len() as f64 - 1.0) / 2.0;
-    let (mut both, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
-    for (a, b) in a.iter().zip(&b) {
-        both += (a - middle) * (b - middle);
-        of_a += (a - middle).powi(2);
-        of_b += (b - middle).powi(2);
-    }
-    (of_a > 0.0 && of_b > 0.0).then(|| both / (of_a * of_b).sqrt())
-}
-
-/// Ranks from 0; equal values share theirs.
-fn ranks(values: Vec<f64>) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut from = 0;
-    while from < order.len() {
-        let mut to = from + 1;
-        while to < order.len() && values[order[to]] == values[order[from]] {
-            to += 1;
-        }
-        for at in &order[from..to] {
-            ranks[*at] = (from + to - 1) as f64 / 2.0;
-        }
-        from = to;
-    }
-    ranks
+    rank_correlation(&pairs)
 }

@@ -13,6 +13,7 @@ use super::table::as_value;
 use super::table::reach;
 use super::table::spreads;
 use super::truncated::Normal;
+use jostle_statistics::descending;
 use nalgebra::DMatrix;
 use nalgebra::SMatrix;
 use nalgebra::SVector;
@@ -277,8 +278,7 @@ fn start(table: &Table, columns: &[Spread], rank: usize) -> Vec<Line> {
     }
     gram /= rows.max(1) as f64;
     let eigen = gram.symmetric_eigen();
-    let mut order: Vec<usize> = (0..width).collect();
-    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let order = descending(eigen.eigenvalues.as_slice());
     (0..width)
         .map(|column| {
             let loadings = Hidden::from_fn(|factor, _| match order.get(factor) {

@@ -15,6 +15,7 @@ use super::table::Spread;
 use super::table::Table;
 use super::table::spreads;
 use super::truncated::cumulative;
+use jostle_statistics::ascending;
 
 /// Bandwidths in standard deviations of a column, chosen from by
 /// cross-validation.
@@ -48,9 +49,7 @@ impl Mixture {
         let mut order = Vec::with_capacity(rows * columns.len());
         for column in 0..columns.len() {
             let means = &means[column * rows..][..rows];
-            let mut ascending: Vec<u32> = (0..rows as u32).collect();
-            ascending.sort_by(|a, b| means[*a as usize].total_cmp(&means[*b as usize]));
-            order.extend(ascending);
+            order.extend(ascending(means).into_iter().map(|row| row as u32));
         }
         Mixture {
             factors,

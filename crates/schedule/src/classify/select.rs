@@ -3,6 +3,7 @@
 use super::mixture::Mixture;
 use super::table::Cell;
 use super::table::Known;
+use jostle_statistics::descending;
 
 /// Something that can be measured: the columns it gives, with the standard
 /// deviations of the errors to be expected.
@@ -22,8 +23,7 @@ impl Mixture {
     /// measured, given what is `known` already.
     pub fn left_unknown(&self, known: &[Cell], candidate: &Candidate, wanted: &[usize]) -> f64 {
         let weights = self.weights(known, None);
-        let mut rows: Vec<usize> = (0..weights.len()).collect();
-        rows.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
+        let mut rows = descending(&weights);
         rows.truncate(MOST_ROWS);
         let total: f64 = rows.iter().map(|row| weights[*row]).sum();
         let mut expected = 0.0;

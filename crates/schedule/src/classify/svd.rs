@@ -16,6 +16,7 @@ use super::table::Table;
 use super::table::as_value;
 use super::table::reach;
 use super::table::spreads;
+use jostle_statistics::descending;
 use nalgebra::DMatrix;
 use nalgebra::DVector;
 use rand::SeedableRng;
@@ -228,8 +229,7 @@ fn decompose(table: &Table, columns: &[Spread], rank: usize) -> Vec<f64> {
     // The right singular vectors of A are the eigenvectors of AᵀA, which is
     // small however many rows there are.
     let eigen = (values.transpose() * &values).symmetric_eigen();
-    let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let order = descending(eigen.eigenvalues.as_slice());
     let mut factors = vec![0.0; columns.len() * rank];
     for (k, at) in order.iter().take(rank).enumerate() {
         for column in 0..columns.len() {

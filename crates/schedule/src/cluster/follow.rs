@@ -68,13 +68,13 @@ mod tests {
     fn residents(cluster: &Cluster, node: NodeId) -> Vec<(ResidentId, String)> {
         let told = |(id, resident): (ResidentId, &Resident)| (id, resident.app.name().to_string());
         let mut all: Vec<_> = cluster.residents(node).map(told).collect();
-        all.sort();
+        all.sort_unstable();
         all
     }
 
     fn sorted(nodes: &[NodeId]) -> Vec<NodeId> {
         let mut nodes = nodes.to_vec();
-        nodes.sort();
+        nodes.sort_unstable();
         nodes
     }
 

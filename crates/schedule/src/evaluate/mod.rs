@@ -12,7 +12,6 @@ pub use correction::Correction;
 pub use methods::Method;
 pub use scores::Errors;
 pub use scores::Scores;
-pub use scores::rank_correlation;
 
 use crate::app::App;
 use crate::predict::Company;
@@ -30,6 +29,7 @@ use jostle_profile::pairs::GroupPlacement;
 use jostle_profile::pairs::Member;
 use jostle_profile::pairs::Pairs;
 use jostle_profile::pairs::Performance;
+use jostle_statistics::ByNumber;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -414,7 +414,7 @@ fn case<'a>(
         })
         .filter(|(_, loss)| *loss >= 0.2)
         .collect();
-    why.sort_by(|a, b| b.1.total_cmp(&a.1));
+    why.sort_by_number(|it| -it.1);
     why.truncate(3);
     let mut predicted = methods::predicted(placement, group.members.len(), own, learned);
     let profiles = others.iter().map(|other| other.known.profile);

@@ -2,6 +2,7 @@
 
 use super::Case;
 use super::methods::Method;
+use jostle_statistics::rank_correlation;
 use serde::Serialize;
 
 /// Absolute errors in points, and what else is asked of a prediction.
@@ -74,7 +75,7 @@ impl Errors {
     fn of(both: &[(f64, f64)]) -> Errors {
         let errors = both.iter().map(|(a, b)| (a - b).abs() * 100.0);
         let mut errors: Vec<f64> = errors.collect();
-        errors.sort_by(f64::total_cmp);
+        errors.sort_unstable_by(f64::total_cmp);
         let count = errors.len();
         let at = |share: f64| errors[((share * count as f64).ceil() as usize).clamp(1, count) - 1];
         let below = |points: f64| {
@@ -90,34 +91,6 @@ impl Errors {
             below_20: below(20.0),
         }
     }
-}
-
-/// Spearman's rank correlation; ties share the mean of their ranks. `None` where
-/// one side does not vary.
-pub fn rank_correlation(both: &[(f64, f64)]) -> Option<f64> {
-    let a = ranks(&both.iter().map(|(a, _)| *a).collect::<Vec<_>>());
-    let b = ranks(&both.iter().map(|(_, b)| *b).collect::<Vec<_>>());
-    let middle = (both.len() as f64 + 1.0) / 2.0;
-    let sum = |of: &dyn Fn(usize) -> f64| (0..both.len()).map(of).sum::<f64>();
-    let covariance = sum(&|at| (a[at] - middle) * (b[at] - middle));
-    let spread = sum(&|at| (a[at] - middle).powi(2)) * sum(&|at| (b[at] - middle).powi(2));
-    (spread > 0.0).then(|| covariance / spread.sqrt())
-}
-
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut first = 0;
-    while first < order.len() {
-        let same = |at: &&usize| values[**at] == values[order[first]];
-        let count = order[first..].iter().take_while(same).count();
-        for at in &order[first..first + count] {
-            ranks[*at] = first as f64 + (count as f64 + 1.0) / 2.0;
-        }
-        first += count;
-    }
-    ranks
 }
 
 #[cfg(test)]
@@ -153,15 +126,5 @@ mod tests {
         let found = Scores::of(Method::DEFAULT, &cases).unwrap();
         assert_eq!(found.covered_percent, Some(50.0));
         assert!((found.width.unwrap() - 20.0).abs() < 1e-9, "{found:?}");
-    }
-
-    #[test]
-    fn ranks_are_compared_and_ties_share_theirs() {
-        let rising: Vec<(f64, f64)> = [(0.1, 3.0), (0.2, 10.0), (0.3, 11.0)].into();
-        assert_eq!(rank_correlation(&rising), Some(1.0));
-        let falling: Vec<(f64, f64)> = rising.iter().map(|(a, b)| (*a, -b)).collect();
-        assert_eq!(rank_correlation(&falling), Some(-1.0));
-        assert_eq!(ranks(&[2.0, 1.0, 2.0]), [2.5, 1.0, 2.5]);
-        assert_eq!(rank_correlation(&[(1.0, 2.0), (1.0, 3.0)]), None);
     }
 }

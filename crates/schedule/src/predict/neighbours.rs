@@ -7,6 +7,7 @@ use super::company::Pressure;
 use super::lanes::LaneSet;
 use super::lanes::resource_id;
 use super::responses::Responses;
+use jostle_statistics::ByNumber;
 use serde::Serialize;
 
 /// One of the applications that share a machine.
@@ -151,7 +152,7 @@ fn beside_the_others(
         });
     }
     // Stable: among equals the order of the resources.
-    resources.sort_by(|a, b| a.performance.total_cmp(&b.performance));
+    resources.sort_by_number(|it| it.performance);
     let most_costly = resources.first().filter(|share| share.performance < 1.0);
     let grounded = |value: f64| (basis != Basis::None).then_some(value);
     Prediction {

@@ -2,6 +2,7 @@
 
 use super::isotonic::Knot;
 use jostle_profile::CurvePoint;
+use jostle_statistics::ByNumber;
 
 /// Half of a 95 % interval in standard deviations.
 pub(super) const Z95: f64 = 1.96;
@@ -31,7 +32,7 @@ pub(super) fn sorted(points: &[CurvePoint]) -> Vec<Knot> {
             }
         })
         .collect();
-    knots.sort_by(|a, b| a.at.total_cmp(&b.at));
+    knots.sort_by_number(|it| it.at);
     knots
 }
 

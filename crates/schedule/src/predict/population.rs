@@ -249,7 +249,7 @@ fn beside_anybody(samples: &[&Sample]) -> BTreeMap<String, f64> {
     let enough = kept.into_iter().filter(|(_, all)| all.len() >= LEAST);
     enough
         .map(|(id, mut all)| {
-            all.sort_by(f64::total_cmp);
+            all.sort_unstable_by(f64::total_cmp);
             (id.into(), rounded(all[all.len() / 2], 1e4))
         })
         .collect()

@@ -83,7 +83,7 @@ fn base(residuals: &[Residual], share: f64) -> f64 {
         .iter()
         .map(|one| (one.ln / 1.96).powi(2) - one.variance - (share * one.predicted).powi(2));
     let mut missing: Vec<f64> = missing.collect();
-    missing.sort_by(f64::total_cmp);
+    missing.sort_unstable_by(f64::total_cmp);
     let at = (0.95 * (missing.len() + 1) as f64).ceil() as usize;
     let needed = missing.get(at.min(missing.len()).saturating_sub(1));
     needed.copied().unwrap_or(0.0).max(0.0).sqrt()

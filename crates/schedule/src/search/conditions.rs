@@ -8,6 +8,7 @@ use crate::explanation::Direction;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
+use jostle_statistics::ByNumber;
 
 /// The conditions that an application sets: D1 ≥ 0 by decreasing `c` of the
 /// application, then D2 ≥ 0 by increasing `t` (Paragon, section 3.3.2); among
@@ -85,8 +86,8 @@ impl Conditions {
         let counts = app.counted(false).or(app.counted(true));
         let mut d1: Vec<usize> = app.caused_known.and(counts).iter().collect();
         let mut d2: Vec<usize> = app.tolerated_known.and(counts).iter().collect();
-        d1.sort_by_key(|lane| -app.caused[*lane]);
-        d2.sort_by_key(|lane| app.tolerated[*lane]);
+        d1.sort_by_number(|lane| -f64::from(app.caused[*lane]));
+        d2.sort_by_number(|lane| f64::from(app.tolerated[*lane]));
         let mut conditions = Conditions {
             d1: Side::EMPTY,
             d2: Side::EMPTY,

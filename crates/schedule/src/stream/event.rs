@@ -6,6 +6,7 @@ use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document::DocumentError;
+use jostle_profile::json;
 use jostle_profile::node;
 use jostle_profile::node::NodeState;
 use serde::Deserialize;
@@ -63,17 +64,13 @@ pub(super) fn parse(line: &str) -> Result<Event, StreamError> {
     if !line.trim_start().starts_with('{') {
         return Err(StreamError::NotAnObject);
     }
-    let mut json = serde_json::Deserializer::from_str(line);
-    let mut event: Event = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let problem = without_line(error.inner());
-        match path.as_str() {
-            "." => StreamError::Json(problem),
-            _ => StreamError::key(path, problem),
+    let mut event: Event = json::read(line.as_bytes()).map_err(|error| {
+        let problem = without_line(&error.error);
+        match error.key {
+            None => StreamError::Json(problem),
+            Some(key) => StreamError::key(key, problem),
         }
     })?;
-    json.end()
-        .map_err(|error| StreamError::Json(without_line(&error)))?;
     event.profile = document("profile", event.profile_text.take(), profile::parse)?;
     event.state = document("state", event.state_text.take(), node::parse)?;
     Ok(event)

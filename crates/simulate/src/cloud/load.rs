@@ -9,6 +9,7 @@ use crate::workload::JobPhase;
 use jostle_schedule::App;
 use jostle_schedule::predict::Responses;
 use jostle_schedule::provision::SIZES;
+use jostle_statistics::ByNumber;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
@@ -88,7 +89,7 @@ pub(super) fn draw(scenario: &CloudScenario, population: &Population, seed: u64)
             by_class[usize::from(batch)] += f64::from(cpus);
             arrivals.push((arrival, app, class, size, work));
         }
-        arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+        arrivals.sort_by_number(|it| it.0);
         for (arrival, app, class, size, work) in arrivals {
             let cpus = SIZES[size];
             let error = scenario.estimation_error_points;

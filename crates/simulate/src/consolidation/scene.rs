@@ -3,6 +3,7 @@
 use super::scenario::ConsolidationScenario;
 use super::scenario::StorageApp;
 use jostle_schedule::policies::bloc::Store;
+use jostle_statistics::ByNumber;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -60,7 +61,7 @@ impl Scene {
             std::iter::repeat_n(store, kind.count)
         });
         let mut stores: Vec<Store> = nodes.collect();
-        stores.sort_by(|a, b| b.bandwidth.total_cmp(&a.bandwidth));
+        stores.sort_by_number(|store| -store.bandwidth);
         let mut instances = Vec::new();
         for (app, kind) in scenario.apps.iter().enumerate() {
             let [least, most] = kind.size_gb;

@@ -24,6 +24,7 @@ use crate::workload::JobPhase;
 use crate::workload::Workload;
 use jostle_schedule::Demand;
 use jostle_schedule::Node;
+use jostle_statistics::ByNumber;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -340,6 +341,6 @@ fn faults(
             faults.push((at, Fault::Cpu { node, seconds }));
         }
     }
-    faults.sort_by(|a, b| a.0.total_cmp(&b.0));
+    faults.sort_by_number(|(at, _)| *at);
     faults
 }

@@ -1,6 +1,7 @@
 //! Network traffic as tcpdump prints it, or as a table of times and sizes.
 
 use super::trace::first_lines;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -126,7 +127,7 @@ pub fn read(text: &str, format: Format, from: Option<&str>) -> Result<Capture, C
             });
         }
     }
-    all.sort_by(|a, b| a.at_us.total_cmp(&b.at_us));
+    all.sort_by_number(|it| it.at_us);
     let stretches = all.chunk_by(|a, b| b.at_us - a.at_us <= LONGEST_US);
     let stretches: Vec<Vec<Sent>> = stretches.map(<[Sent]>::to_vec).collect();
     let dropped = text.lines().filter_map(|line| {

@@ -72,7 +72,7 @@ pub fn common_spread<'a>(transitions: impl Iterator<Item = &'a [f64]>) -> Option
 /// where both kinds are much alike.
 pub fn two_kinds(times: impl Iterator<Item = f64>) -> Option<f64> {
     let mut logs: Vec<f64> = times.map(|time| time.max(1.0).ln()).collect();
-    logs.sort_by(f64::total_cmp);
+    logs.sort_unstable_by(f64::total_cmp);
     let count = logs.len() as f64;
     let sum: f64 = logs.iter().sum();
     let (mut low, mut best) = (0.0, (0.0, 0, 0.0));

@@ -1,5 +1,6 @@
 //! Block I/O as blktrace, fio and the kernel's tracepoints write it down.
 
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -174,7 +175,7 @@ fn stretches(device: String, lines: Vec<Line>, mut other: usize) -> Trace {
     // Processors write for themselves: times may be a little out of order.
     let mut stretch: Vec<Io> = Vec::new();
     let mut close = |stretch: &mut Vec<Io>, gaps: &mut usize| {
-        stretch.sort_by(|a, b| a.at_us.total_cmp(&b.at_us));
+        stretch.sort_by_number(|it| it.at_us);
         let parts = stretch.chunk_by(|a, b| b.at_us - a.at_us <= LONGEST_US);
         let parts: Vec<Vec<Io>> = parts.map(<[Io]>::to_vec).collect();
         *gaps += parts.len().saturating_sub(1);

@@ -15,6 +15,7 @@ use crate::experiment::sequences::SequenceLog;
 use crate::experiment::sequences::comes_and_goes;
 use crate::experiment::settings::Half;
 use jostle_host::machine::transfer::APART_NS;
+use jostle_statistics::ByNumber;
 use jostle_statistics::median;
 use std::time::Duration;
 
@@ -373,7 +374,7 @@ impl Run<'_, '_> {
             .filter(|(_, run)| run.played && run.half == Half::Tolerated && run.error.is_none())
             .filter_map(|(index, run)| Some((run.search.ratio_at_100()?, index)))
             .collect();
-        played.sort_by(|a, b| a.0.total_cmp(&b.0));
+        played.sort_by_number(|it| it.0);
         for (_, index) in played {
             let subject = self.queue.halves[index].subject;
             let price = self

@@ -26,6 +26,7 @@ use jostle_profile::SwitchAt;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 use jostle_statistics::Bootstrap;
+use jostle_statistics::ByNumber;
 use jostle_statistics::median;
 use jostle_statistics::shuffle;
 use jostle_statistics::stream;
@@ -122,7 +123,7 @@ impl Run<'_, '_> {
             let mut members: Vec<usize> = members
                 .filter(|member| self.holds_something(*member))
                 .collect();
-            members.sort_by(|a, b| self.log_ratio(*a).total_cmp(&self.log_ratio(*b)));
+            members.sort_by_number(|member| self.log_ratio(*member));
             let mut turns = Turns::of(log, turn, (rate, gap), members);
             while turns.round() * FEWEST_PAIRS as u32 > share && turns.members.pop().is_some() {}
             turns

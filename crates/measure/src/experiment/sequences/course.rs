@@ -7,6 +7,7 @@ use super::SequenceLog;
 use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
+use jostle_statistics::ByNumber;
 use jostle_statistics::Course;
 use jostle_statistics::Step;
 use jostle_statistics::location;
@@ -86,7 +87,7 @@ fn longest(steps: &[(Place, Step)]) -> Option<(Vec<Step>, f64)> {
     let (&longest, &seen) = seconds.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let own = steps.iter().filter(|(place, _)| place.run == longest);
     let mut own: Vec<Step> = own.map(|(_, step)| *step).collect();
-    own.sort_by(|a, b| a.from.total_cmp(&b.from));
+    own.sort_by_number(|it| it.from);
     Some((own, seen))
 }
 

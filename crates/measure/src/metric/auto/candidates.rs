@@ -7,6 +7,7 @@ use super::image::Mapped;
 use crate::metric::spot;
 use jostle_host::sys::probe;
 use jostle_host::sys::sampling::Sample;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -154,7 +155,7 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
     let ranked = |counts: BTreeMap<Key, usize>| {
         let counts = counts.into_iter();
         let mut ranked: Vec<(Key, f64)> = counts.map(|(key, count)| (key, share(count))).collect();
-        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        ranked.sort_by_number(|it| -it.1);
         ranked
     };
     let (mut seen, hot) = (ranked(counts), ranked(hot));
@@ -173,7 +174,7 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
         }
     }
     let mut called: Vec<(Key, f64)> = called.into_iter().collect();
-    called.sort_by(|a, b| b.1.total_cmp(&a.1));
+    called.sort_by_number(|it| -it.1);
     let imported = imported(&images, mapped, &known);
     let branches = branches(&images, &hot);
     let hot: HashMap<Key, f64> = hot.into_iter().collect();

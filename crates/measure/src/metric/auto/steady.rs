@@ -288,7 +288,7 @@ fn fewer(block: f64) -> f64 {
 fn usual_gap(marks: &[f64]) -> f64 {
     let gaps = marks.windows(2).map(|pair| pair[1] - pair[0]);
     let mut gaps: Vec<f64> = gaps.collect();
-    gaps.sort_by(f64::total_cmp);
+    gaps.sort_unstable_by(f64::total_cmp);
     let all: f64 = gaps.iter().sum();
     let mut passed = 0.0;
     let usual = gaps.iter().find(|gap| {

@@ -14,6 +14,7 @@ use jostle_host::sys::clock::monotonic_ns;
 use jostle_host::sys::probe;
 use jostle_host::sys::probe::BREAKPOINTS;
 use jostle_host::sys::probe::Lost;
+use jostle_statistics::ByNumber;
 use perf_event::Counter;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -318,7 +319,7 @@ fn by_callers(calls: &[(i32, usize)], used: &[Used]) -> Option<f64> {
         return None;
     }
     let mut calls = calls.to_vec();
-    calls.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    calls.sort_by_number(|(_, count)| -(*count as f64));
     let (mut made, mut theirs, mut callers) = (0, 0.0, Vec::new());
     for (thread, count) in calls {
         if made as f64 >= 0.9 * all as f64 {

@@ -11,6 +11,7 @@ use crate::metric::error::PrometheusError;
 use crate::metric::error::SelectError;
 use crate::near;
 use jostle_load::Percentile;
+use jostle_statistics::ByNumber;
 use std::collections::BTreeMap;
 
 /// `METRIC` of the request: a name, labels that must match, a quantile.
@@ -129,7 +130,7 @@ impl Selector {
             0 => {
                 let mut there: Vec<String> =
                     all.iter().map(|(q, _)| format!("p{}", 100.0 * q)).collect();
-                there.sort();
+                there.sort_unstable();
                 there.dedup();
                 Err(SelectError::NoSuchPercentile {
                     name: self.name.clone(),
@@ -273,7 +274,7 @@ pub(super) fn quantile(
             None => buckets.push((bound, grown)),
         }
     }
-    buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    buckets.sort_by_number(|it| it.0);
     // A page is not written in one instant: keep the counts ascending.
     let mut most = 0.0f64;
     for (_, count) in &mut buckets {

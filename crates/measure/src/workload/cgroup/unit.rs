@@ -69,7 +69,7 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
         });
     }
     if found.is_empty() {
-        others.sort();
+        others.sort_unstable();
         others.dedup();
         let any = match others.is_empty() {
             true => "; no unit has a cgroup here (is systemd running?)".to_string(),

@@ -161,7 +161,7 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<(PathBuf, io::Result<Recor
             paths.push(entry.path());
         }
     }
-    paths.sort();
+    paths.sort_unstable();
     let read = |path: PathBuf| match Record::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         record => Some((path, record)),

@@ -12,6 +12,8 @@ use super::scale::scaled;
 use super::svm::Plane;
 use crate::admission::control::NodeReadings;
 use crate::error::TrainingError;
+use jostle_profile::json;
+use jostle_statistics::ByNumber;
 use serde::Deserialize;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,11 +72,7 @@ pub(super) fn causes(names: &[String], contributions: &[f64]) -> Vec<Cause> {
     let mut order: Vec<usize> = (0..names.len())
         .filter(|at| contributions[*at] > 0.0)
         .collect();
-    order.sort_by(|a, b| {
-        contributions[*b]
-            .total_cmp(&contributions[*a])
-            .then(a.cmp(b))
-    });
+    order.sort_by_number(|at| -contributions[*at]);
     let mut covered = 0.0;
     let mut found: Vec<Cause> = Vec::new();
     for at in order {
@@ -100,7 +98,7 @@ pub(super) fn causes(names: &[String], contributions: &[f64]) -> Vec<Cause> {
             }),
         }
     }
-    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.sort_by_number(|it| -it.share);
     found
 }
 
@@ -225,7 +223,7 @@ impl WranglerModel {
             None => return Err(wrong(format!("it has no format; {FORMAT} is wanted"))),
         }
         let model: WranglerModel =
-            serde_path_to_error::deserialize(value).map_err(|error| wrong(error.to_string()))?;
+            json::read(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
         let width = model.features.len();
         let fits =
             |plane: &Plane, scales: &[Scale]| plane.weights.len() == width && scales.len() == width;

@@ -30,6 +30,7 @@ use jostle_profile::provision::MemberPerformance;
 use jostle_profile::provision::Saturation;
 use jostle_profile::provision::Step;
 use jostle_profile::resource::Resource;
+use jostle_statistics::ByNumber;
 
 /// Instances beyond which nothing is searched: more than any machine is given.
 const MOST_INSTANCES: u32 = 4096;
@@ -318,7 +319,7 @@ impl<'a> Place<'a> {
                     && self.here.iter().any(|it| it.caused_assumed.contains(lane)),
             })
             .collect();
-        all.sort_by(|a, b| a.saturates_at_copies.total_cmp(&b.saturates_at_copies));
+        all.sort_by_number(|it| it.saturates_at_copies);
         all
     }
 

@@ -25,6 +25,7 @@ use crate::metric::binary;
 use crate::workload::Target;
 use jostle_host::sys::handover;
 use jostle_host::sys::probe::BREAKPOINTS;
+use jostle_statistics::ByNumber;
 use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
@@ -85,7 +86,7 @@ fn subsets(number: usize) -> impl Iterator<Item = Vec<usize>> {
 /// The times of all of `traces` together, ascending.
 fn merged<'t>(traces: impl IntoIterator<Item = &'t [f64]>) -> Vec<f64> {
     let mut times: Vec<f64> = traces.into_iter().flatten().copied().collect();
-    times.sort_by(f64::total_cmp);
+    times.sort_unstable_by(f64::total_cmp);
     times
 }
 
@@ -260,7 +261,7 @@ impl<'a> Search<'a> {
         let counted = seen.counted();
         let alone = (0..candidates.len()).map(|at| vec![at]);
         let mut alone = self.weigh(target, &candidates, &counted, alone, costs);
-        alone.sort_by(|a, b| a.1.score.total_cmp(&b.1.score));
+        alone.sort_by_number(|it| it.1.score);
         let best = alone.iter().flat_map(|(members, _)| members).copied();
         let best: Vec<usize> = best.take(BREAKPOINTS).collect();
         let together = subsets(best.len());
@@ -415,7 +416,7 @@ impl<'a> Search<'a> {
         costs: &Costs,
     ) -> Step<f64> {
         let most = most_groups(self.context.options.choice) * BREAKPOINTS;
-        promising.sort_by(|a, b| a.off.total_cmp(&b.off));
+        promising.sort_by_number(|it| it.off);
         let looked_at = promising.iter().filter(|it| it.score.is_some()).count();
         let open = promising.iter().filter(|it| it.score.is_none());
         let mut open = in_turn(open.map(|it| it.candidate));
