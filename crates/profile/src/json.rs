@@ -9,7 +9,7 @@ use serde::de::Visitor;
 use std::fmt;
 
 /// What is wrong in a JSON text, and the key it is about, as `a.b[0].c`: none for what is wrong
-/// at the top, or no JSON at all.
+/// at the top, or where the text ends too soon.
 #[derive(Debug)]
 pub struct JsonError {
     pub key: Option<String>,
@@ -42,7 +42,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
 /// name that was wrong, or the bracket that opens it. So the text up to there is read again, and
 /// what was read last is what the error is about.
 fn key(bytes: &[u8], error: &serde_json::Error) -> Option<String> {
-    let lines_before = error.line().checked_sub(1).filter(|_| error.is_data())?;
+    let lines_before = error.line().checked_sub(1).filter(|_| !error.is_eof())?;
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.take(lines_before).map(<[u8]>::len).sum();
     let read = before + error.column();
@@ -220,6 +220,7 @@ mod tests {
             ),
             (r#"{"_map":{"ü":[{"_x":1},{}],"b":[]}}"#, Some("_map.ü[1]")),
             (r#"{"_map":{"a":[{"_x":1}],"b":[1]}}"#, Some("_map.b[0]")),
+            (r#"{"_map":{"a":[{"_x":1e999}]}}"#, Some("_map.a[0]._x")),
             ("7", None),
             ("", None),
             (r#"{"_small":"#, None),

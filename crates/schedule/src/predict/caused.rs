@@ -376,8 +376,8 @@ mod tests {
             assert!((points - expected).abs() < 1e-9 && sd < 1e-9, "{points}");
         };
         near(kept(1.1, 0.0), 0.0);
-        near(kept(0.637, 0.0), 25.0);
-        near(kept((0.637 + 0.181) / 2.0, 0.0), 37.5);
+        near(kept(0.85, 0.0), 25.0);
+        near(kept((0.85 + 0.19) / 2.0, 0.0), 37.5);
         near(kept(0.05, 0.0), 100.0);
         assert!(beside_a_copy(&kept(0.4, 0.2)).1 > 3.0);
         // Before a score, and no other source's loss.
@@ -389,7 +389,7 @@ mod tests {
             let entry: ResourceEntry = serde_json::from_str(&entry).unwrap();
             caused_of(id, &entry, None, None).unwrap()
         };
-        let half = r#"{"intensity": 100, "performance": 0.181, "ci95": [0.17, 0.19],
+        let half = r#"{"intensity": 100, "performance": 0.19, "ci95": [0.18, 0.2],
             "windows": 8, "pressure": 1}"#;
         assert!((entry("llc-capacity", half).0 - 50.0).abs() < 1e-9);
         assert_eq!(entry("l2-capacity", half).0, 96.0);
