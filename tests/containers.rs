@@ -212,7 +212,7 @@ fn the_agent_profiles_a_container_and_leaves_it_running() {
         "[[workload]]\nmatch = {{ container = \"{name}\" }}\nmetric = \"progress\"\n\
          profile = true\n\
          [profiling]\nenabled = true\nbudget = \"5s\"\nshare_percent = 50\n\
-         below_cpu_percent = 100\nresources = [\"l1d\"]\n"
+         below_cpu_percent = 100\nfloor = 0.1\nresources = [\"l1d\"]\n"
     ));
     let log = directory.path().join("log");
     let mut agent = Agent::start(&arguments, &log);
