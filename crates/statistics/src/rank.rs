@@ -3,7 +3,7 @@
 /// Lists that are sorted by a number.
 pub trait ByNumber<T> {
     /// Sorts by `number`, the smallest first; equal ones keep their order. Takes memory for the
-    /// numbers, and a tenth of the code of `sort_by`, of which every caller has a copy of its own.
+    /// numbers; all callers share the code that sorts, of which each `sort_by` has its own copy.
     fn sort_by_number(&mut self, number: impl Fn(&T) -> f64);
 }
 
@@ -12,7 +12,7 @@ impl<T> ByNumber<T> for [T] {
         let numbers: Vec<f64> = self.iter().map(number).collect();
         let order = ascending(&numbers);
         for to in 0..order.len() {
-            // What belongs here was exchanged as often as it stood at a place before this.
+            // A place before this one was swapped already: what it held went where its own came from.
             let mut from = order[to];
             while from < to {
                 from = order[from];
