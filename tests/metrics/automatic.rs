@@ -11,10 +11,9 @@ use crate::common::sh;
 use crate::counted::missing;
 use crate::support::program;
 use crate::support::start;
+use crate::support::start_on;
 use crate::support::window;
-use jostle_measure::metric;
 use jostle_measure::metric::MetricOptions;
-use jostle_measure::workload;
 use jostle_measure::workload::CommandSpec;
 use jostle_measure::workload::Shield;
 use jostle_measure::workload::TargetSpec;
@@ -67,14 +66,13 @@ fn calls_are_found_in_a_stripped_static_program() {
     // Also in a command that ends while it is looked for.
     let argv = [file.display().to_string(), "50".into()];
     let short = TargetSpec::Command(CommandSpec::new(argv));
-    let (_, found) =
-        metric::start(&short, Some(&facts.name), &MetricOptions::default(), None).unwrap();
+    let (_, found) = start_on(&short, Some(&facts.name), &MetricOptions::default(), None).unwrap();
     assert_eq!(found.facts().name, facts.name);
     drop(found);
     let inside = facts.name.split("+0x").next().unwrap();
     let request = format!("{inside}+0xffff0");
     let text = message(
-        metric::start(&program(&file), Some(&request), &impatient(), None),
+        start_on(&program(&file), Some(&request), &impatient(), None),
         2,
     );
     assert!(text.contains("no instruction is seen"), "{text}");
@@ -105,8 +103,7 @@ fn a_command_of_short_runs_is_looked_into_across_runs() {
         // Another test on the same CPUs may make all of its functions look unsteady.
         once_of_three("looked into", || {
             let options = MetricOptions::default();
-            let (_, mut started) =
-                metric::start(&command(seconds), Some(AUTO), &options, None).unwrap();
+            let (_, mut started) = start_on(&command(seconds), Some(AUTO), &options, None).unwrap();
             let facts = started.facts();
             let name = format!("progress:uprobe:{}:", file.display());
             started.suspend();
@@ -120,15 +117,17 @@ fn a_command_of_short_runs_is_looked_into_across_runs() {
     let named = format!("progress:uprobe:{}:batch", file.display());
     let mut started = start(&command(0.2), &named, &MetricOptions::default()).unwrap();
     assert!(started.1.restarts());
-    for _ in 0..4 {
+    let mut windows = 0;
+    while started.0.ended_runs() < 2 {
+        windows += 1;
+        assert!(windows <= 20, "{} runs ended", started.0.ended_runs());
         let rate = window(&mut started, Duration::from_millis(300)).unwrap();
         assert!(rate > 100.0, "{rate}");
     }
-    assert!(started.0.ended_runs() >= 2, "{}", started.0.ended_runs());
     drop(started);
     // Of shorter ones whole runs are timed, and it says why.
     let command = command(0.02);
-    let (_, whole) = metric::start(&command, Some(AUTO), &MetricOptions::default(), None).unwrap();
+    let (_, whole) = start_on(&command, Some(AUTO), &MetricOptions::default(), None).unwrap();
     let facts = whole.facts();
     assert_eq!(facts.name, "runs");
     assert!(
@@ -169,7 +168,7 @@ fn several_short_runs_show_what_one_does_not() {
     // What is left of a run when it is looked at holds fewer samples than it takes.
     once_of_three("sampled for long enough", || {
         let options = MetricOptions::default();
-        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None).unwrap();
+        let (_, found) = start_on(&program(&file), Some(AUTO), &options, None).unwrap();
         let why = found.facts().chosen_because;
         match why.contains("hardly runs") {
             true => Err(why.to_string()),
@@ -213,7 +212,7 @@ fn functions_that_take_turns_are_counted_together() {
     // Either of them pauses half of the time, and may do so at every glance.
     once_of_three("both are found", || {
         let options = MetricOptions::default();
-        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None)
+        let (_, found) = start_on(&program(&file), Some(AUTO), &options, None)
             .map_err(|error| error.to_string())?;
         let facts = found.facts();
         let all = both.iter().all(|name| facts.name.contains(name));
@@ -235,7 +234,7 @@ fn functions_that_take_turns_are_counted_together() {
     });
     let request = format!("progress:uprobe:{},odd", both[0]);
     let text = message(
-        metric::start(&program(&file), Some(&request), &impatient(), None),
+        start_on(&program(&file), Some(&request), &impatient(), None),
         2,
     );
     assert!(text.contains("progress:uprobe:BINARY:SYMBOL"), "{text}");
@@ -269,7 +268,7 @@ fn a_slow_function_that_is_called_evenly_is_better_than_bursts() {
     };
     once_of_three("the even one is found", || {
         let options = MetricOptions::default();
-        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None)
+        let (_, found) = start_on(&program(&file), Some(AUTO), &options, None)
             .map_err(|error| error.to_string())?;
         let name = found.facts().name;
         match name.contains("evenly") && !name.contains("often") {
@@ -315,7 +314,6 @@ fn what_follows_a_clock_is_no_progress() {
     if missing(AUTO, "uprobe") {
         return;
     }
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let directory = tempfile::tempdir().unwrap();
     let Some(file) = compiled(directory.path(), "timer", TIMER, &[]) else {
         return;
@@ -323,7 +321,7 @@ fn what_follows_a_clock_is_no_progress() {
     // Both on one CPU, so that they have something to share with the check.
     once_of_three("work is found", || {
         let options = MetricOptions::default();
-        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, Some(&[0]))
+        let (_, found) = start_on(&program(&file), Some(AUTO), &options, Some(&[0]))
             .map_err(|error| error.to_string())?;
         let name = found.facts().name;
         match name.contains("work") && !name.contains("tick") {
@@ -341,7 +339,6 @@ fn what_an_idle_thread_does_is_no_progress() {
     if missing(AUTO, "uprobe") {
         return;
     }
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let directory = tempfile::tempdir().unwrap();
     // A fiftieth of a CPU, not a tenth.
     let source = TIMER.replace("8000", "1500");
@@ -360,7 +357,7 @@ fn what_an_idle_thread_does_is_no_progress() {
             .collect();
         running.push(Command::new(&file).spawn().unwrap());
         let spec = TargetSpec::Pid(running[others].id() as i32);
-        let found = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None);
+        let found = start_on(&spec, Some(AUTO), &MetricOptions::default(), None);
         for mut child in running {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -389,10 +386,9 @@ fn a_command_that_ends_is_followed() {
     };
     // About half a second a run.
     let spec = sh(&format!("exec {} 2500", file.display()));
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     // Another test on the same CPUs may make all of its functions look unsteady.
     once_of_three("followed", || {
-        let mut started = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None)
+        let mut started = start_on(&spec, Some(AUTO), &MetricOptions::default(), None)
             .map_err(|error| error.to_string())?;
         let facts = started.1.facts();
         if facts.name == "runs" {
@@ -426,12 +422,10 @@ fn the_first_run_is_counted_from_its_begin() {
         return;
     };
     let spec = sh(&format!("exec {} 2500", file.display()));
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     // Another test on the same CPUs may make all of its functions look unsteady.
     once_of_three("followed", || {
-        let (mut target, mut metric) =
-            metric::start(&spec, Some(AUTO), &MetricOptions::default(), None)
-                .map_err(|error| error.to_string())?;
+        let (mut target, mut metric) = start_on(&spec, Some(AUTO), &MetricOptions::default(), None)
+            .map_err(|error| error.to_string())?;
         let Some(calls) = metric.whole_runs().first().map(Vec::len) else {
             return Err(metric.facts().chosen_because);
         };
@@ -484,11 +478,10 @@ fn who_else_calls_what_is_counted_on_the_cpus_of_the_target_is_named() {
     std::thread::sleep(Duration::from_millis(100));
     signal("-STOP");
     let spec = sh(&format!("{} 2500; true", file.display()));
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let options = MetricOptions::default();
     once_of_three("counted on the CPU", || {
-        let (mut target, mut metric) = metric::start(&spec, Some(AUTO), &options, Some(&[0]))
-            .map_err(|error| error.to_string())?;
+        let (mut target, mut metric) =
+            start_on(&spec, Some(AUTO), &options, Some(&[0])).map_err(|error| error.to_string())?;
         let rule = metric.window_rule();
         if !rule.contains("no other process was seen") {
             return Err(rule);
@@ -514,8 +507,7 @@ fn what_cannot_be_counted_is_told_with_the_reason() {
     if missing(AUTO, "uprobe") {
         return;
     }
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
-    let chosen = |spec: &TargetSpec| metric::start(spec, Some(AUTO), &impatient(), None);
+    let chosen = |spec: &TargetSpec| start_on(spec, Some(AUTO), &impatient(), None);
     let (_, metric) = chosen(&sh("exit 0")).unwrap();
     assert_eq!(metric.facts().name, "runs");
     let because = metric.facts().chosen_because;
@@ -537,13 +529,12 @@ fn a_shell_that_forks_and_an_interpreter_are_looked_into() {
     if missing(AUTO, "uprobe") || !has_python() {
         return;
     }
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     for spec in [
         sh("while :; do /bin/true; done"),
         crate::common::python("while True: sorted(str(i) for i in range(3000))"),
     ] {
         // Found or not, it must neither fail nor harm the target.
-        match metric::start(&spec, Some(AUTO), &impatient(), None) {
+        match start_on(&spec, Some(AUTO), &impatient(), None) {
             Ok((mut target, metric)) => {
                 assert!(metric.facts().chosen_because.contains(AUTO));
                 target.check_alive().unwrap();
@@ -562,19 +553,18 @@ fn it_is_the_default_without_a_pmu() {
     let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
         return;
     };
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let options = MetricOptions::default();
-    let (target, metric) = metric::start(&program(&file), None, &options, None).unwrap();
+    let (target, metric) = start_on(&program(&file), None, &options, None).unwrap();
     assert!(metric.facts().name.starts_with("progress:uprobe:"));
     drop((target, metric));
     let mut child = Command::new(&file).spawn().unwrap();
-    let found = metric::start(&TargetSpec::Pid(child.id() as i32), None, &options, None);
+    let found = start_on(&TargetSpec::Pid(child.id() as i32), None, &options, None);
     let found = found.map(|(_, metric)| (metric.facts().name, metric.restarts()));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     // Breakpoints could kill what somebody else traces.
     let mut debugger = Shield::start().unwrap();
     debugger.cover([child.id() as i32]).unwrap();
-    let traced = metric::start(&TargetSpec::Pid(child.id() as i32), None, &options, None);
+    let traced = start_on(&TargetSpec::Pid(child.id() as i32), None, &options, None);
     let traced = message(traced, 3);
     drop(debugger);
     child.kill().unwrap();

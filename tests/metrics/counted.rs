@@ -12,6 +12,7 @@ use crate::common::skip::lacks;
 use crate::common::skip::skip;
 use crate::support::program;
 use crate::support::start;
+use crate::support::start_on;
 use crate::support::window;
 use jostle_measure::metric::METRICS;
 use jostle_measure::metric::MetricOptions;
@@ -251,8 +252,7 @@ fn suggestions_are_for_this_target() {
     eventually("exec is through", || {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
     });
-    jostle_measure::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
-    let chosen = jostle_measure::metric::start(&TargetSpec::Pid(pid), None, &impatient(), None);
+    let chosen = start_on(&TargetSpec::Pid(pid), None, &impatient(), None);
     child.kill().unwrap();
     child.wait().unwrap();
     let text = message(chosen, 3);

@@ -12,10 +12,9 @@ use crate::common::python;
 use crate::common::sh;
 use crate::support::program;
 use crate::support::start;
+use crate::support::start_on;
 use crate::support::window;
-use jostle_measure::metric;
 use jostle_measure::metric::MetricOptions;
-use jostle_measure::workload;
 use jostle_measure::workload::CommandSpec;
 use jostle_measure::workload::TargetSpec;
 use std::fs::File;
@@ -66,7 +65,7 @@ fn a_c_program_and_its_child_publish() {
     );
     // It is found without being asked for.
     let options = MetricOptions::default();
-    let (_target, metric) = metric::start(&program(&file), None, &options, None).unwrap();
+    let (_target, metric) = start_on(&program(&file), None, &options, None).unwrap();
     assert_eq!(metric.facts().name, SHM);
 }
 
@@ -158,7 +157,6 @@ fn the_function_in_rust_publishes() {
 
 #[test]
 fn pages_that_shrink_lie_or_go_backwards_are_named() {
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("page");
     rust_publisher::Progress::in_file(&page).unwrap().add(1000);
@@ -182,9 +180,9 @@ fn pages_that_shrink_lie_or_go_backwards_are_named() {
     file.set_len(10).unwrap();
     let text = follow();
     assert!(text.contains("10 bytes instead of 64"), "{text}");
-    let text = message(metric::start(&spec, Some(SHM), &impatient(), None), 3);
+    let text = message(start_on(&spec, Some(SHM), &impatient(), None), 3);
     assert!(text.contains("10 bytes instead of 64"), "{text}");
     file.set_len(0).unwrap();
-    let text = message(metric::start(&spec, Some(SHM), &impatient(), None), 3);
+    let text = message(start_on(&spec, Some(SHM), &impatient(), None), 3);
     assert!(text.contains("published nothing in the file"), "{text}");
 }

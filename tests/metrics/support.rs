@@ -16,14 +16,25 @@ pub fn program(path: &Path) -> TargetSpec {
 
 pub type Started = (Target, Box<dyn Metric>);
 
+/// Starts target, on `cpus` if given, and metric; guards and the like run the program under
+/// test.
+pub fn start_on(
+    spec: &TargetSpec,
+    name: Option<&str>,
+    options: &MetricOptions,
+    cpus: Option<&[usize]>,
+) -> jostle_measure::error::Result<Started> {
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    metric::start(spec, name, options, cpus)
+}
+
 /// Starts target and metric, and checks what every metric must say.
 pub fn start(
     spec: &TargetSpec,
     name: &str,
     options: &MetricOptions,
 ) -> jostle_measure::error::Result<Started> {
-    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
-    let started = metric::start(spec, Some(name), options, None)?;
+    let started = start_on(spec, Some(name), options, None)?;
     let metric = &started.1;
     assert!(!metric.window_rule().is_empty() && !metric.cost().is_empty());
     let row = metric::METRICS

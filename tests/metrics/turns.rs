@@ -5,6 +5,7 @@ use crate::common::near;
 use crate::common::once_of_three;
 use crate::counted::missing;
 use crate::support::program;
+use crate::support::start_on;
 use jostle_host::inject::WorkerGroup;
 use jostle_host::inject::plan::Limits;
 use jostle_host::inject::plan::plan;
@@ -14,7 +15,6 @@ use jostle_host::sys::clock::monotonic_ns;
 use jostle_host::sys::control_page::Order;
 use jostle_host::sys::tape::PlannedBlock;
 use jostle_host::sys::tape::Turn;
-use jostle_measure::metric;
 use jostle_measure::metric::Metric;
 use jostle_measure::metric::MetricOptions;
 use jostle_measure::workload::CommandSpec;
@@ -83,7 +83,7 @@ fn worker_reads_what_the_profiler_reads(spec: &TargetSpec, name: &str) {
     let cpu = Machine::detect().allowed_cpus[0];
     let group = placebo(cpu);
     let options = MetricOptions::default();
-    let (mut target, mut metric) = metric::start(spec, Some(name), &options, Some(&[cpu])).unwrap();
+    let (mut target, mut metric) = start_on(spec, Some(name), &options, Some(&[cpu])).unwrap();
     once_of_three(name, || {
         metric.begin(&mut target).unwrap();
         let turns = play(&group, &mut *metric, &mut target);
