@@ -70,7 +70,7 @@ fn a_division_is_printed_and_nothing_is_started() {
         plan["programs"][0]["shares_with"],
         serde_json::json!(["b", "c"])
     );
-    assert_eq!(plan["expected_sum"], plan["worst_sum"]);
+    assert_eq!(plan["expected_mean"], plan["worst_mean"]);
 }
 
 #[test]

@@ -8,15 +8,19 @@ seed. Every way to divide them between two CPUs is run for real, all programs at
 each kept to its CPU, and `jostle pairs` measures what each keeps of its speed alone.
 Each policy of `jostle schedule` places the batch from the profiles, one program after
 another in an order drawn by the seed, on two nodes that stand for the CPUs
-(`shares_cpus`, so that programs on one node take turns). What it is worth is what was
-measured for the division that it chose.
+(`shares_cpus`, so that programs on one node take turns). `jostle place-local` divides
+the batch as a whole. What a placement is worth is what was measured for the division that
+was chosen.
 
   performance  mean over the programs of a batch, percent of alone
+  geometric    the same as geometric mean: of divisions with the same performance it is
+               larger where no program pays for another
   within QoS   programs that keep at least --qos of an equal share of the CPUs
 
 All divisions are measured twice, in an order drawn by the seed. The best one is chosen
 by the one time and judged by the other, and both ways round; else luck would count as
-skill. `random` is the mean over all divisions. CPUs count as alike.
+skill. The best by performance and the best by geometric mean may differ. `random` is
+the mean over all divisions. CPUs count as alike.
 
 Results go into one file; a division that was measured is skipped: run the same command
 again to resume. The table is printed at the end, or alone with --table.
@@ -44,7 +48,9 @@ import selftest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
-POLICIES = ["jostle", "least-loaded", "bin-pack", "paragon", "ibench-l1", "bazaar", "quasar-sizing"]
+# Knows all programs of a batch before it places one.
+AT_ONCE = "place-local"
+POLICIES = ["jostle", AT_ONCE, "least-loaded", "bin-pack", "paragon", "ibench-l1", "bazaar", "quasar-sizing"]
 TIMES = 2
 # Of different kinds, with a metric that can be read often.
 USUAL = """
@@ -92,8 +98,20 @@ def key(division):
     return "+".join(division)
 
 
+def placed_at_once(args, names, profiles):
+    """The division that `jostle place-local` makes of them."""
+    told = [args.schedule, "place-local", "--json", "--cpus", ",".join(map(str, args.cpus))]
+    ended = subprocess.run(told + [profiles[name][0] for name in names], capture_output=True, text=True)
+    if ended.returncode != 0:
+        fail(3, f"jostle place-local: {ended.stderr.strip()}")
+    cpus = [program["cpus"] for program in json.loads(ended.stdout)["programs"]]
+    return tuple(sorted(name for name, its in zip(names, cpus) if its == cpus[0]))
+
+
 def placed(args, names, policy, order, profiles):
     """The division that `policy` makes of them; None where it leaves one out."""
+    if policy == AT_ONCE:
+        return placed_at_once(args, names, profiles)
     share = args.qos / 100 * min(1.0, 2 / len(names))
     with tempfile.TemporaryDirectory() as directory:
         nodes = os.path.join(directory, "nodes.toml")
@@ -166,14 +184,20 @@ def measured(args, names, division, applications, metrics):
     return kept
 
 
+# Places in what `worth` returns.
+PERFORMANCE, WITHIN, GEOMETRIC = range(3)
+
+
 def worth(kept, line):
-    """Mean performance, and share of programs at or above `line`, percent."""
+    """Mean performance, share of programs at or above `line`, and geometric mean, percent."""
     values = [one["percent"] for one in kept.values()]
-    return statistics.mean(values), 100 * sum(value >= line for value in values) / len(values)
+    within = 100 * sum(value >= line for value in values) / len(values)
+    # What did nothing in its windows counts as 0.1 %: there is no logarithm of 0.
+    return statistics.mean(values), within, statistics.geometric_mean([max(value, 0.1) for value in values])
 
 
 def judged(batch, qos):
-    """Performance and share within QoS of each policy of a batch, all in percent."""
+    """What each policy of a batch is worth, as `worth` has it."""
     names = batch["programs"]
     line = qos * min(1.0, 2 / len(names))
     times = range(TIMES)
@@ -191,10 +215,16 @@ def judged(batch, qos):
     for policy, division in batch["placed"].items():
         rows[policy] = both.get(division) if division else None
     rows["random"] = [statistics.mean(x) for x in zip(*both.values())]
-    # Chosen by one time, judged by the other.
-    best = [max(worths, key=lambda division: worths[division][time][0]) for time in times]
-    rows["best"] = [statistics.mean(x) for x in zip(*(worths[best[time]][1 - time] for time in times))]
+
+
+    def best(by):
+        """Chosen by one time, judged by the other."""
+        chosen = [max(worths, key=lambda division: worths[division][time][by]) for time in times]
+        return [statistics.mean(x) for x in zip(*(worths[chosen[time]][1 - time] for time in times))]
+
+    rows["best"] = best(PERFORMANCE)[:GEOMETRIC] + best(GEOMETRIC)[GEOMETRIC:]
     rows["best, by luck"] = list(max(both.values()))
+    rows["best, by luck"][GEOMETRIC] = max(row[GEOMETRIC] for row in both.values())
     return rows
 
 
@@ -216,21 +246,29 @@ def table(document):
     lines = [
         f"{len(batches)} batches; mean over batches and 95 % interval",
         "",
-        "| placement by | performance, % of alone | points below the best | within QoS, % |",
-        "|---|---|---|---|",
+        "| placement by | performance, % of alone | points below the best | geometric mean, % | points below the best | within QoS, % |",
+        "|---|---|---|---|---|---|",
     ]
     for name in names:
         rows = [(batch[name], batch["best"]) for batch in batches if batch.get(name)]
         if not rows:
             continue
-        performance = interval([row[0] for row, _ in rows])
-        below = interval([best[0] - row[0] for row, best in rows])
-        within = interval([row[1] for row, _ in rows])
-        cells = [f"{mean:.1f} ± {half:.1f}" for mean, half in (performance, below, within)]
+        cells = []
+        for measure in (PERFORMANCE, GEOMETRIC):
+            cells.append(interval([row[measure] for row, _ in rows]))
+            cells.append(interval([best[measure] - row[measure] for row, best in rows]))
+        cells.append(interval([row[WITHIN] for row, _ in rows]))
+        cells = [f"{mean:.1f} ± {half:.1f}" for mean, half in cells]
         if name == "best":
-            cells[1] = "0"
+            cells[1] = cells[3] = "0"
         some = "" if len(rows) == len(batches) else f" (of {len(rows)} batches)"
         lines.append(f"| {name}{some} | {' | '.join(cells)} |")
+    both = [(batch.get("jostle"), batch.get("least-loaded")) for batch in batches]
+    both = [rows for rows in both if None not in rows]
+    if both:
+        ahead = [interval([one[by] - other[by] for one, other in both]) for by in (PERFORMANCE, GEOMETRIC)]
+        ahead = [f"{mean:.1f} ± {half:.1f}" for mean, half in ahead]
+        lines += ["", f"jostle is ahead of least-loaded by {ahead[0]} points, by {ahead[1]} in the geometric mean"]
     return "\n".join(lines)
 
 

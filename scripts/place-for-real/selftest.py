@@ -33,10 +33,21 @@ def run(module):
             # Chosen by the first time a+b, worth 50 in the second; then a+c, worth 55.
             self.assertEqual(rows["best"][0], 52.5)
             self.assertEqual(rows["good"][0], 55.0)
-            self.assertEqual(rows["bad"], [40.0, 0.0])
+            self.assertEqual(rows["bad"][:2], [40.0, 0.0])
             self.assertEqual(rows["good"][1], 100.0)
             self.assertIsNone(rows["none"])
             self.assertEqual(rows["random"][0], 50.0)
+
+        def test_sharing_evenly_is_best_by_the_geometric_mean(self):
+            even = {name: {"percent": 50.0} for name in "abcd"}
+            uneven = {name: {"percent": percent} for name, percent in zip("abcd", (100.0, 34.0, 34.0, 34.0))}
+            one = batch({"a+b": 0.0, "a": 0.0}, {"a+b": 0.0, "a": 0.0}, {"p": "a", "q": "a+b"})
+            one["measured"] = {"a+b": [even, even], "a": [uneven, uneven]}
+            rows = module.judged(one, 90)
+            self.assertEqual(rows["best"][0], 50.5)
+            self.assertAlmostEqual(rows["best"][2], 50.0)
+            self.assertAlmostEqual(rows["p"][2], (100 * 34**3) ** 0.25)
+            self.assertEqual(rows["p"][1], 25.0)
 
         def test_a_division_that_failed_is_left_out(self):
             one = batch({"a+b": 60.0}, {"a+b": 60.0}, {"p": "a+c"})
@@ -69,8 +80,12 @@ def run(module):
                 "batches": [batch(first, first, {"p": "a+c"}), batch(first, first, {"p": "a+b"})],
             }
             text = module.table(document)
-            self.assertIn("| p | 55.0 ± 63.5 | 5.0 ± 63.5 |", text)
-            self.assertIn("| best | 60.0 ± 0.0 | 0 |", text)
+            self.assertIn("| p | 55.0 ± 63.5 | 5.0 ± 63.5 | 55.0 ± 63.5 | 5.0 ± 63.5 |", text)
+            self.assertNotIn("ahead", text)
+            for each, placed in zip(document["batches"], ("a+c", "a+b")):
+                each["placed"] = {"jostle": "a+b", "least-loaded": placed}
+            self.assertIn("ahead of least-loaded by 5.0 ± 63.5 points", module.table(document))
+            self.assertIn("| best | 60.0 ± 0.0 | 0 | 60.0 ± 0.0 | 0 |", text)
 
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(Judging)
     result = unittest.TextTestRunner().run(suite)

@@ -30,16 +30,17 @@ fn its_arithmetic_holds() {
 #[test]
 fn every_policy_places_every_program_of_a_batch() {
     let plan = |pool: &[&str]| {
-        let args = ["--dry-run", "--batches", "2", "--cpus", "0,1"];
+        let args = ["--dry-run", "--batches", "2"];
         let output = script(&[&args[..], pool].concat()).assert().success();
         String::from_utf8(output.get_output().stdout.clone()).unwrap()
     };
     let (usual, mixed) = (plan(&[]), plan(&["--mixed"]));
     for text in [&usual, &mixed] {
         let policies = text.lines().filter(|line| line.starts_with("  "));
-        assert_eq!(policies.clone().count(), 14, "{text}");
+        assert_eq!(policies.clone().count(), 16, "{text}");
         assert!(policies.clone().all(|line| line.contains('(')), "{text}");
     }
+    assert!(usual.contains("\n  place-local "), "{usual}");
     assert_ne!(usual, mixed);
 }
 

@@ -66,10 +66,10 @@ impl Division {
         Division { groups, expected }
     }
 
-    /// Sum of the expected performances, fractions of the baselines.
-    pub fn total(&self) -> f64 {
-        let each = self.expected.iter();
-        each.map(|expected| expected.performance()).sum()
+    /// Geometric mean of the expected performances, fractions of the baselines.
+    pub fn mean(&self) -> f64 {
+        let each = self.expected.iter().map(|expected| f64::from(expected.ln));
+        (each.sum::<f64>() / self.expected.len().max(1) as f64).exp()
     }
 
     /// CPUs that it needs.
@@ -103,8 +103,13 @@ fn beside(members: &[Member], index: usize, others: &[usize], shares: bool) -> E
     expected.widened(responses.unexplained[usize::from(shares)])
 }
 
-/// The division of `members` over `cpus` CPUs of which the most performance is expected
-/// in sum. `None` where one member keeps more CPUs busy than there are, or there is none.
+/// The division of `members` over `cpus` CPUs with the largest geometric mean of what is
+/// expected of each: the proportionally fair one (Nash's bargaining solution; Kelly, 1997).
+/// `None` where one member keeps more CPUs busy than there are, or there is none.
+///
+/// The sum of the performances would tell little. Programs that share CPUs and nothing else
+/// have the same sum however they are divided, even one of them on one CPU and all others
+/// on the other, as long as no CPU is left empty.
 pub fn search(members: &[Member], cpus: usize) -> Option<Search> {
     if members.is_empty() || members.iter().any(|member| member.cpus > cpus) {
         return None;
@@ -132,21 +137,21 @@ struct Found {
 }
 
 impl Found {
-    /// Its sum.
+    /// Its mean.
     fn see(&mut self, members: &[Member], groups: &[Vec<usize>]) -> f64 {
         let division = Division::of(members, groups.to_vec());
-        let total = division.total();
+        let mean = division.mean();
         self.compared += 1;
         // The first of equals stays.
-        let better = |known: &Option<Division>| known.as_ref().is_none_or(|it| total > it.total());
-        let worse = |known: &Option<Division>| known.as_ref().is_none_or(|it| total < it.total());
+        let better = |known: &Option<Division>| known.as_ref().is_none_or(|it| mean > it.mean());
+        let worse = |known: &Option<Division>| known.as_ref().is_none_or(|it| mean < it.mean());
         if worse(&self.worst) {
             self.worst = Some(division.clone());
         }
         if better(&self.best) {
             self.best = Some(division);
         }
-        total
+        mean
     }
 }
 
@@ -198,9 +203,9 @@ fn climb(members: &[Member], cpus: usize, found: &mut Found) {
                 continue;
             }
             // Who has no place yet loses nothing.
-            let total = Division::of(members, tried.clone()).total();
-            if best.as_ref().is_none_or(|(known, _)| total > *known) {
-                best = Some((total, tried));
+            let mean = Division::of(members, tried.clone()).mean();
+            if best.as_ref().is_none_or(|(known, _)| mean > *known) {
+                best = Some((mean, tried));
             }
         }
         // The first group is the largest, so that everybody fits in there.
@@ -214,20 +219,20 @@ fn climb(members: &[Member], cpus: usize, found: &mut Found) {
         groups
     };
     groups = sorted(&groups);
-    let mut total = found.see(members, &groups);
+    let mut mean = found.see(members, &groups);
     for _ in 0..ROUNDS {
         let mut best: Option<(f64, Vec<Vec<usize>>)> = None;
         for tried in neighbours(&groups) {
             let tried = sorted(&tried);
             if fits(members, &tried, cpus) {
-                let sum = found.see(members, &tried);
-                if sum > best.as_ref().map_or(total, |(known, _)| *known) {
-                    best = Some((sum, tried));
+                let its = found.see(members, &tried);
+                if its > best.as_ref().map_or(mean, |(known, _)| *known) {
+                    best = Some((its, tried));
                 }
             }
         }
-        let Some((sum, tried)) = best else { break };
-        (total, groups) = (sum, tried);
+        let Some((its, tried)) = best else { break };
+        (mean, groups) = (its, tried);
     }
 }
 
@@ -310,7 +315,19 @@ mod tests {
         // All three of them on one CPU is worst.
         assert_eq!(found.worst.groups, [[0, 1, 2]]);
         assert_eq!(found.compared, 4, "three apart do not fit");
-        assert!(found.best.total() > found.worst.total() + 0.3);
+        assert!(found.best.mean() > found.worst.mean() + 0.1);
+    }
+
+    #[test]
+    fn programs_that_share_only_time_are_divided_evenly() {
+        let apps = [0, 1, 2, 3, 4].map(|n| app(&n.to_string(), 1.0, 0.0, 0.0));
+        let found = search(&members(&apps), 2).unwrap();
+        let mut sizes: Vec<usize> = found.best.groups.iter().map(Vec::len).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [2, 3], "{found:?}");
+        let each = [0.5, 0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
+        let mean = each.iter().product::<f64>().powf(0.2);
+        assert!((found.best.mean() - mean).abs() < 0.03, "{found:?}");
     }
 
     #[test]
@@ -325,7 +342,7 @@ mod tests {
         let alone = Division::of(&members(&apps), vec![vec![0], vec![1], vec![2]]);
         assert!((alone.expected[1].performance() - 0.1).abs() < 0.01);
         assert!((alone.expected[2].performance() - 1.0).abs() < 1e-6);
-        assert!(found.best.total() >= alone.total());
+        assert!(found.best.mean() >= alone.mean());
     }
 
     #[test]
@@ -361,7 +378,7 @@ mod tests {
             climb(&members, 3, &mut found);
             let climbed = found.best.unwrap();
             assert!(climbed.cpus(&members) <= 3);
-            short = short.max(best.best.total() - climbed.total());
+            short = short.max(best.best.mean() - climbed.mean());
         }
         assert!(short < 0.1, "{short}");
     }
