@@ -70,7 +70,10 @@ fn a_division_is_printed_and_nothing_is_started() {
         plan["programs"][0]["shares_with"],
         serde_json::json!(["b", "c"])
     );
-    assert_eq!(plan["expected_mean"], plan["worst_mean"]);
+    assert_eq!(
+        plan["expected_geometric_mean"],
+        plan["worst_geometric_mean"]
+    );
 }
 
 #[test]

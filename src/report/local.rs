@@ -17,9 +17,9 @@ pub struct LocalPlan {
     /// Divisions that were compared, and whether these were all.
     pub compared: usize,
     pub exhaustive: bool,
-    /// Geometric mean of the expected performances, and that of the worst division.
-    pub expected_mean: f64,
-    pub worst_mean: f64,
+    /// Of the expected performances, and that of the worst division.
+    pub expected_geometric_mean: f64,
+    pub worst_geometric_mean: f64,
     /// Who shares CPUs in the worst division.
     pub worst: Vec<Vec<String>>,
     pub programs: Vec<LocalProgram>,
@@ -89,8 +89,8 @@ impl LocalPlan {
             cpus: all,
             compared: found.compared,
             exhaustive: found.exhaustive,
-            expected_mean: found.best.mean(),
-            worst_mean: found.worst.mean(),
+            expected_geometric_mean: found.best.geometric_mean(),
+            worst_geometric_mean: found.worst.geometric_mean(),
             worst: found.worst.groups.iter().map(named).collect(),
             programs: programs.collect(),
             cache_ways: Reading::unavailable("not asked for"),
@@ -122,10 +122,10 @@ fn shares(shares: &[LocalShare], all: usize) -> String {
 pub fn local_page(plan: &LocalPlan, style: Style) -> String {
     let count = plan.programs.len();
     let mut page = format!(
-        "{count} programs on {} CPU{}: expected {:.0} % on average\n\n",
+        "{count} programs on {} CPU{}: expected {:.0} % (geometric mean)\n\n",
         plan.cpus,
         if plan.cpus == 1 { "" } else { "s" },
-        plan.expected_mean * 100.0
+        plan.expected_geometric_mean * 100.0
     );
     let verified = plan
         .programs
@@ -181,7 +181,7 @@ pub fn local_page(plan: &LocalPlan, style: Style) -> String {
         (many, true) => format!(
             "All {many} divisions were compared; the worst ({}) has {:.0} %.",
             text::clean(&worst),
-            plan.worst_mean * 100.0
+            plan.worst_geometric_mean * 100.0
         ),
         (many, false) => format!("{many} divisions were compared, not all there are."),
     };

@@ -98,9 +98,13 @@ fn demos_tell_their_progress_and_die_with_their_target() {
         let options = MetricOptions::default();
         let (mut target, mut metric) = metric::start(&spec, None, &options, None).unwrap();
         let pid = target.pid();
-        metric.begin(&mut target).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(metric.end(&mut target).unwrap() > 0.0, "{name}");
+        // A busy machine may leave it no time in one of them.
+        let progress = (0..20).any(|_| {
+            metric.begin(&mut target).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            metric.end(&mut target).unwrap() > 0.0
+        });
+        assert!(progress, "{name}");
         assert_eq!(metric.facts().name, "progress");
         assert!(metric.facts().chosen_because.contains("demo"));
         target.restart().unwrap();

@@ -67,7 +67,7 @@ impl Division {
     }
 
     /// Geometric mean of the expected performances, fractions of the baselines.
-    pub fn mean(&self) -> f64 {
+    pub fn geometric_mean(&self) -> f64 {
         let each = self.expected.iter().map(|expected| f64::from(expected.ln));
         (each.sum::<f64>() / self.expected.len().max(1) as f64).exp()
     }
@@ -140,11 +140,13 @@ impl Found {
     /// Its mean.
     fn see(&mut self, members: &[Member], groups: &[Vec<usize>]) -> f64 {
         let division = Division::of(members, groups.to_vec());
-        let mean = division.mean();
+        let mean = division.geometric_mean();
         self.compared += 1;
         // The first of equals stays.
-        let better = |known: &Option<Division>| known.as_ref().is_none_or(|it| mean > it.mean());
-        let worse = |known: &Option<Division>| known.as_ref().is_none_or(|it| mean < it.mean());
+        let better =
+            |known: &Option<Division>| known.as_ref().is_none_or(|it| mean > it.geometric_mean());
+        let worse =
+            |known: &Option<Division>| known.as_ref().is_none_or(|it| mean < it.geometric_mean());
         if worse(&self.worst) {
             self.worst = Some(division.clone());
         }
@@ -203,7 +205,7 @@ fn climb(members: &[Member], cpus: usize, found: &mut Found) {
                 continue;
             }
             // Who has no place yet loses nothing.
-            let mean = Division::of(members, tried.clone()).mean();
+            let mean = Division::of(members, tried.clone()).geometric_mean();
             if best.as_ref().is_none_or(|(known, _)| mean > *known) {
                 best = Some((mean, tried));
             }
@@ -315,7 +317,7 @@ mod tests {
         // All three of them on one CPU is worst.
         assert_eq!(found.worst.groups, [[0, 1, 2]]);
         assert_eq!(found.compared, 4, "three apart do not fit");
-        assert!(found.best.mean() > found.worst.mean() + 0.1);
+        assert!(found.best.geometric_mean() > found.worst.geometric_mean() + 0.1);
     }
 
     #[test]
@@ -327,7 +329,10 @@ mod tests {
         assert_eq!(sizes, [2, 3], "{found:?}");
         let each = [0.5, 0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
         let mean = each.iter().product::<f64>().powf(0.2);
-        assert!((found.best.mean() - mean).abs() < 0.03, "{found:?}");
+        assert!(
+            (found.best.geometric_mean() - mean).abs() < 0.03,
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -342,7 +347,7 @@ mod tests {
         let alone = Division::of(&members(&apps), vec![vec![0], vec![1], vec![2]]);
         assert!((alone.expected[1].performance() - 0.1).abs() < 0.01);
         assert!((alone.expected[2].performance() - 1.0).abs() < 1e-6);
-        assert!(found.best.mean() >= alone.mean());
+        assert!(found.best.geometric_mean() >= alone.geometric_mean());
     }
 
     #[test]
@@ -378,7 +383,7 @@ mod tests {
             climb(&members, 3, &mut found);
             let climbed = found.best.unwrap();
             assert!(climbed.cpus(&members) <= 3);
-            short = short.max(best.best.mean() - climbed.mean());
+            short = short.max(best.best.geometric_mean() - climbed.geometric_mean());
         }
         assert!(short < 0.1, "{short}");
     }
