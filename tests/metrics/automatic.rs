@@ -240,6 +240,64 @@ fn functions_that_take_turns_are_counted_together() {
     assert!(text.contains("progress:uprobe:BINARY:SYMBOL"), "{text}");
 }
 
+/// Like a compiler: what it calls in one part of a run it does not call in the others, and
+/// at an uneven rate.
+const COMPILER: &str = r#"
+#include <stdlib.h>
+static unsigned dice = 1;
+#define INLINE __attribute__((always_inline)) static inline
+INLINE unsigned drawn(unsigned most) { dice = dice * 1664525 + 1013904223; return (dice >> 16) % most; }
+INLINE unsigned work(unsigned x, unsigned steps) { while (steps--) x = x * 22695477u + 1u; return x; }
+#define PASS(name) \
+__attribute__((noinline)) unsigned name(unsigned x) { return work(x, 20000 + drawn(100000)); } \
+__attribute__((noinline)) unsigned all_##name(unsigned x, long each) { \
+    while (each--) { \
+        for (unsigned k = drawn(12); k > 0; k--) x = name(x); \
+        x = work(x, drawn(3000000)); \
+    } \
+    return x; \
+}
+PASS(parse) PASS(emit)
+int main(int count, char **words) {
+    unsigned (*passes[])(unsigned, long) = {all_parse, all_emit};
+    unsigned x = count;
+    long each = count > 1 ? atol(words[1]) : 1000;
+    for (int pass = 0; pass < 2; pass++) x = passes[pass](x, each);
+    return x == 77;
+}
+"#;
+
+#[test]
+#[ignore = "full tier: takes long"]
+fn whole_runs_are_compared_where_each_phase_calls_other_functions() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "compiler", COMPILER, &["-O1"]) else {
+        return;
+    };
+    let run = |each: u64| CommandSpec::new([file.display().to_string(), each.to_string()]);
+    let began = Instant::now();
+    assert!(Command::new(&file).arg("100").status().unwrap().success());
+    let each = (300.0 / began.elapsed().as_secs_f64()) as u64;
+    once_of_three("runs are compared", || {
+        // Three seconds, more than a fifth of the time for the choice.
+        let options = MetricOptions {
+            choice: Duration::from_secs(7),
+            ..MetricOptions::default()
+        };
+        let command = TargetSpec::Command(run(each));
+        let (_, found) =
+            start_on(&command, Some(AUTO), &options, None).map_err(|error| error.to_string())?;
+        let facts = found.facts();
+        match facts.chosen_because.contains("times in every run") {
+            true => Ok(()),
+            false => Err(format!("{}: {}", facts.name, facts.chosen_because)),
+        }
+    });
+}
+
 /// Calls `evenly` every 3 ms or so, and `often` in bursts, now and then; nothing else
 /// is called as evenly (a function of a library could be found as well).
 const BURSTS: &str = r#"

@@ -121,6 +121,8 @@ pub struct Finding {
 struct LostBelow {
     intensity: f64,
     verdict: Verdict,
+    /// Pairs missing until it is certain.
+    untold: f64,
 }
 
 /// The state of one search.
@@ -358,12 +360,17 @@ impl Search {
         if self.levels.endpoint().is_played() && !self.is_upheld() {
             self.verdict = Verdict::Undecided;
         }
+        let mut untold = match self.verdict {
+            Verdict::Undecided => self.until_told(self.levels.endpoint(), self.tail_of_next_look()),
+            _ => 0.0,
+        };
         let mut bracket = self.levels.bracket_at(TAIL);
         if self.verdict == Verdict::Kept
             && let Some(lost) = self.lost_below()
         {
             bracket = self.levels.bracket_below(lost.intensity, TAIL);
             self.verdict = lost.verdict;
+            untold = lost.untold;
         }
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
@@ -382,6 +389,7 @@ impl Search {
             true => 0.0,
             false => self
                 .outlook()
+                .max(untold)
                 .max(self.by_width(bracket.as_ref()))
                 .max(FEWEST_PAIRS as f64),
         };
@@ -426,14 +434,14 @@ impl Search {
     fn lost_below(&self) -> Option<LostBelow> {
         let line = self.rules.line.ln();
         let levels = self.levels.all.iter();
-        let lower: Vec<(f64, &Bootstrap)> = levels
+        let lower: Vec<(&Level, &Bootstrap)> = levels
             .filter(|level| level.intensity < 100.0)
-            .filter_map(|level| Some((level.intensity, level.bootstrap.as_ref()?)))
+            .filter_map(|level| Some((level, level.bootstrap.as_ref()?)))
             .collect();
         // What the looks left.
         let left = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
         let alpha = left / lower.len().max(1) as f64;
-        let (intensity, bootstrap) = lower
+        let (level, bootstrap) = lower
             .iter()
             .find(|(_, bootstrap)| bootstrap.interval95()[1] < line)?;
         let verdict = match bootstrap.student(alpha)[1] < line {
@@ -441,8 +449,9 @@ impl Search {
             false => Verdict::Undecided,
         };
         Some(LostBelow {
-            intensity: *intensity,
+            intensity: level.intensity,
             verdict,
+            untold: self.until_told(level, alpha),
         })
     }
 
@@ -552,6 +561,22 @@ impl Search {
             return FEWEST_PAIRS as f64;
         };
         (self.needed_at(bootstrap, tail) - bootstrap.n as f64).max(1.0)
+    }
+
+    /// Pairs missing at `level` until what is reported of it, and Student's interval with a
+    /// one-sided error of `tail`, lie on the side of the line where the estimate lies: both
+    /// shrink with the root of their number.
+    fn until_told(&self, level: &Level, tail: f64) -> f64 {
+        let Some(bootstrap) = &level.bootstrap else {
+            return FEWEST_PAIRS as f64;
+        };
+        let line = self.rules.line.ln();
+        let towards = usize::from(bootstrap.location < line);
+        let ends = [bootstrap.interval95(), bootstrap.student(tail)];
+        let reach = ends.map(|end| (end[towards] - bootstrap.location).abs());
+        let gap = (bootstrap.location - line).abs();
+        let parts = (reach[0].max(reach[1]) / gap.max(1e-9)).powi(2);
+        (parts - 1.0).max(0.0) * bootstrap.n as f64
     }
 
     /// Pairs at a level that tell it from the line with a one-sided error of `tail`, if the

@@ -13,9 +13,9 @@ pub fn elf(bytes: &[u8]) {
         return;
     };
     for wanted in ["main", "foo::bar", "0x1000"] {
-        for (name, (address, _)) in functions.matching(wanted) {
-            assert!(!name.is_empty());
-            functions.offset(address);
+        for hit in functions.matching(wanted) {
+            assert!(!hit.name.is_empty());
+            functions.offset(hit.address);
         }
     }
     for address in &functions.unwound {

@@ -37,14 +37,23 @@ pub(super) struct Function {
     pub unproven: bool,
 }
 
+/// A function as a file names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Named<'data> {
+    pub name: &'data str,
+    pub address: u64,
+    /// Whether it is resolved when the program is loaded.
+    pub indirect: bool,
+}
+
 /// Everything that a file says about its functions.
-pub(super) struct Functions {
-    /// Address and whether it is resolved when the program is loaded.
-    pub by_name: BTreeMap<String, (u64, bool)>,
+pub(super) struct Functions<'data> {
+    /// In the order of the file: of those with one name the last counts.
+    pub named: Vec<Named<'data>>,
     /// Where functions begin by the unwind information, named or not.
     pub unwound: Vec<u64>,
     /// Names that are used here and defined elsewhere.
-    pub imported: Vec<String>,
+    pub imported: Vec<&'data str>,
     stripped: bool,
     /// (address, file offset, bytes) of what can be executed.
     pub segments: Vec<(u64, u64, u64)>,
@@ -77,14 +86,19 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
 
 /// Finds a function; its first instruction, or, `cheaply`, one that costs less.
 fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reason> {
-    let functions = read(file)?;
+    let opened = regular::open(file).map_err(|error| Reason::Unreadable {
+        file: file.into(),
+        error,
+    })?;
+    let cache = ReadCache::new(opened);
+    let functions = parse(&cache).map_err(|problem| not_elf(file, problem))?;
     let hits = functions.matching(wanted);
-    let Some((symbol, (address, indirect))) = hits.first() else {
+    let Some(hit) = hits.first() else {
         return Err(functions.missing(file, wanted));
     };
     let (wanted, file) = (wanted.to_string(), file.to_path_buf());
-    if hits.iter().any(|(_, (other, _))| other != address) {
-        let names: Vec<&str> = hits.iter().take(5).map(|(name, _)| *name).collect();
+    if hits.iter().any(|other| other.address != hit.address) {
+        let names: Vec<&str> = hits.iter().take(5).map(|other| other.name).collect();
         return Err(Reason::SeveralFunctions {
             wanted,
             file,
@@ -92,18 +106,18 @@ fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reas
             names: names.join(", "),
         });
     }
-    if *indirect {
+    if hit.indirect {
         let otherwise = "; probe one of those by its own name";
         let hint = near::hint(&wanted, functions.direct_names(), otherwise);
         return Err(Reason::Indirect { wanted, file, hint });
     }
-    match functions.offset(*address) {
+    match functions.offset(hit.address) {
         Some(offset) => {
             let mut code = first_bytes(&file, offset);
             let spot = if cheaply { spot::offset(&code) } else { 0 };
             code.drain(..spot);
             Ok(Function {
-                symbol: symbol.to_string(),
+                symbol: hit.name.to_string(),
                 offset: offset.saturating_add(spot as u64),
                 code,
                 unproven: false,
@@ -112,7 +126,7 @@ fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reas
         None => Err(Reason::Uncovered {
             wanted,
             file,
-            address: *address,
+            address: hit.address,
         }),
     }
 }
@@ -127,27 +141,14 @@ fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// What `path` says about its functions.
-///
-/// # Errors
-/// When it cannot be read or is not an ELF file.
-pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
-    let file = regular::open(path).map_err(|error| Reason::Unreadable {
-        file: path.into(),
-        error,
-    })?;
-    let cache = ReadCache::new(file);
-    parse(&cache).map_err(|problem| not_elf(path, problem))
-}
-
 /// What an ELF file says about its functions.
 ///
 /// # Errors
 /// When it is none.
-pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Functions> {
+pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Functions<'data>> {
     let object = object::File::parse(file)?;
     let mut functions = Functions {
-        by_name: BTreeMap::new(),
+        named: Vec::new(),
         unwound: Vec::new(),
         imported: Vec::new(),
         stripped: object.symbols().next().is_none(),
@@ -175,7 +176,7 @@ pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Function
     for symbol in object.symbols().chain(object.dynamic_symbols()) {
         let Ok(name) = symbol.name() else { continue };
         if symbol.is_undefined() {
-            functions.imported.push(base(name).to_string());
+            functions.imported.push(base(name));
             continue;
         }
         if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
@@ -185,8 +186,11 @@ pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Function
             symbol.flags(),
             SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC
         );
-        let entry = (symbol.address(), indirect);
-        functions.by_name.insert(name.to_string(), entry);
+        functions.named.push(Named {
+            name,
+            address: symbol.address(),
+            indirect,
+        });
     }
     Ok(functions)
 }
@@ -209,7 +213,7 @@ fn base(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-impl Functions {
+impl<'data> Functions<'data> {
     /// Bytes from the beginning of the file to the code at `address`.
     pub(super) fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, offset, size)| {
@@ -221,51 +225,58 @@ impl Functions {
     /// Whether a function is known to begin at `address`: a probe within an
     /// instruction would break the program.
     fn begins_at(&self, address: u64) -> bool {
-        self.unwound.contains(&address) || self.by_name.values().any(|(at, _)| *at == address)
+        self.unwound.contains(&address) || self.named.iter().any(|it| it.address == address)
     }
 
-    pub(super) fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
-        if let Some((name, entry)) = self.by_name.get_key_value(wanted) {
-            return vec![(name, *entry)];
+    /// Each name once, in their order.
+    fn by_name(&self) -> BTreeMap<&'data str, Named<'data>> {
+        self.named.iter().map(|it| (it.name, *it)).collect()
+    }
+
+    pub(super) fn matching<'a>(&self, wanted: &'a str) -> Vec<Named<'a>>
+    where
+        'data: 'a,
+    {
+        if let Some(hit) = self.named.iter().rfind(|it| it.name == wanted) {
+            return vec![*hit];
         }
         if let Some(digits) = wanted.strip_prefix("0x")
             && let Ok(address) = u64::from_str_radix(digits, 16)
             && self.begins_at(address)
         {
-            return vec![(wanted, (address, false))];
+            return vec![Named {
+                name: wanted,
+                address,
+                indirect: false,
+            }];
         }
-        let all = || {
-            let named = self.by_name.iter();
-            named.map(|(name, entry)| (name.as_str(), *entry))
+        let all = self.by_name();
+        let of = |is_it: &dyn Fn(&str) -> bool| -> Vec<Named<'a>> {
+            let hits = all.values().filter(|it| is_it(it.name));
+            hits.copied().collect()
         };
-        let plain: Vec<_> = all()
-            .filter(|(name, _)| base(name) == base(wanted))
-            .collect();
+        let plain = of(&|name| base(name) == base(wanted));
         if !plain.is_empty() {
             return plain;
         }
-        all()
-            .filter(|(name, _)| {
-                demangled(name).is_some_and(|full| full == wanted || bare(&full) == wanted)
-            })
-            .collect()
+        of(&|name| demangled(name).is_some_and(|full| full == wanted || bare(&full) == wanted))
     }
 
-    fn direct_names(&self) -> impl Iterator<Item = &str> {
-        let direct = self.by_name.iter().filter(|(_, (_, indirect))| !indirect);
-        direct.map(|(name, _)| name.as_str())
+    fn direct_names(&self) -> impl Iterator<Item = &'data str> {
+        let direct = self.by_name().into_values().filter(|it| !it.indirect);
+        direct.map(|it| it.name)
     }
 
     fn missing(&self, file: &Path, wanted: &str) -> Reason {
         let (file, wanted) = (file.to_path_buf(), wanted.to_string());
-        if self.imported.iter().any(|name| name == base(&wanted)) {
+        if self.imported.contains(&base(&wanted)) {
             return Reason::Imported { wanted, file };
         }
-        let readable = self
-            .by_name
-            .keys()
-            .map(|name| demangled(name).map_or_else(|| name.clone(), |full| bare(&full).into()));
-        let otherwise = match self.by_name.is_empty() {
+        let names = self.by_name();
+        let readable = names.keys().map(|name| {
+            demangled(name).map_or_else(|| name.to_string(), |full| bare(&full).into())
+        });
+        let otherwise = match names.is_empty() {
             true => "; it names no function at all",
             false => "; no name is near",
         };
@@ -273,7 +284,7 @@ impl Functions {
         if self.stripped {
             hint += &format!(
                 "; the file is stripped: only the {} functions it exports have names, so name one of those, give the address at which a function begins (0x…), or install a build with symbols",
-                self.by_name.len()
+                names.len()
             );
         }
         Reason::NoFunction { wanted, file, hint }

@@ -64,9 +64,10 @@ fn a_begun_level_is_not_taken_for_the_end_of_halving() {
 /// What costs most in the middle of its range is told by where it begins to cost.
 #[test]
 fn a_loss_below_an_end_that_is_kept_is_a_loss() {
-    let found = |middle: f64| {
+    let narrowed = |middle: f64, half_width: f64| {
         let mut search = search();
         search.rules.full_only = false;
+        search.rules.half_width = half_width;
         for pair in 0..16 {
             let noise = [0.004, -0.006, 0.001, 0.003][pair % 4];
             search.record(60.0, noise, None);
@@ -75,6 +76,7 @@ fn a_loss_below_an_end_that_is_kept_is_a_loss() {
         }
         search.finish("tolerated")
     };
+    let found = |middle: f64| narrowed(middle, 10.0);
     let lost = found(-0.12);
     assert_eq!(lost.verdict, Verdict::Lost);
     let bracket = lost.bracket.unwrap();
@@ -84,6 +86,10 @@ fn a_loss_below_an_end_that_is_kept_is_a_loss() {
     let open = found(-0.0548);
     assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
     assert_eq!(open.bracket.map(|bracket| bracket.low), Some(60.0));
+    assert!(open.resolved, "60 to 80 is narrow enough");
+    let narrow = narrowed(-0.0548, 5.0);
+    let missing = narrow.missing_pairs;
+    assert!((20.0..400.0).contains(&missing), "{narrow:?}");
     let kept = found(-0.03);
     assert_eq!(kept.verdict, Verdict::Kept);
     assert_eq!(kept.bracket.map(|bracket| bracket.low), Some(100.0));
@@ -127,4 +133,40 @@ fn what_does_not_count_any_more_says_nothing() {
     let found = search.finish("tolerated");
     assert_eq!((found.bracket, found.resolved), (None, false));
     assert!(found.curve.is_empty());
+}
+
+/// With as many pairs more as are said to be missing about half of what was undecided is
+/// decided, with a fifth of them little of it.
+#[test]
+fn missing_pairs_are_as_many_as_are_needed() {
+    let mut draws = jostle_statistics::Noise::seeded(17);
+    let decided = |parts: f64, draws: &mut jostle_statistics::Noise| -> f64 {
+        let (mut open, mut settled) = (0, 0);
+        for number in 0..300 {
+            let mean = 0.95f64.ln() + [-0.03, -0.015, 0.015, 0.03][number % 4];
+            let pairs: Vec<f64> = (0..12).map(|_| mean + 0.06 * draws.normal()).collect();
+            let finish = |pairs: &[f64]| {
+                let mut search = search();
+                pairs
+                    .iter()
+                    .for_each(|ratio| search.record(100.0, *ratio, None));
+                search.finish("tolerated")
+            };
+            let found = finish(&pairs);
+            // Where the estimate lies on the line by chance no number is worth much.
+            if found.verdict != Verdict::Undecided || found.missing_pairs > 200.0 {
+                continue;
+            }
+            open += 1;
+            let more = (parts * found.missing_pairs).ceil() as usize;
+            let more = (0..more).map(|_| mean + 0.06 * draws.normal());
+            let more: Vec<f64> = pairs.iter().copied().chain(more).collect();
+            settled += usize::from(finish(&more).verdict != Verdict::Undecided);
+        }
+        assert!(open > 100, "{open}");
+        f64::from(settled as u32) / f64::from(open)
+    };
+    let (all, fifth) = (decided(1.0, &mut draws), decided(0.2, &mut draws));
+    assert!((0.3..0.9).contains(&all), "{all}");
+    assert!(fifth < 0.6 * all, "{fifth} {all}");
 }

@@ -4,7 +4,6 @@ use crate::metric::binary;
 use crate::metric::symbols;
 use jostle_profile::regular;
 use jostle_profile::regular::LONGEST_RECORDING;
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -37,22 +36,25 @@ impl Image {
     /// Reads the functions of `file`; `None` where it is no ELF file or knows
     /// none.
     fn read(file: &Path) -> Option<Image> {
-        let functions = symbols::read(file).ok()?;
-        let mut starts: BTreeMap<u64, String> = BTreeMap::new();
-        for &address in &functions.unwound {
-            if let Some(offset) = functions.offset(address) {
-                starts.insert(offset, format!("{address:#x}"));
-            }
-        }
-        for (name, (address, indirect)) in &functions.by_name {
-            // What is chosen at load time is called once.
-            if let Some(offset) = functions.offset(*address)
-                && !indirect
-            {
-                starts.insert(offset, name.clone());
-            }
-        }
         let bytes = regular::read(file, LONGEST_RECORDING).ok()?;
+        let functions = symbols::parse(&bytes[..]).ok()?;
+        let unwound = functions.unwound.iter();
+        let unwound = unwound.map(|&address| (functions.offset(address), address, None));
+        // What is chosen at load time is called once.
+        let named = functions.named.iter().filter(|it| !it.indirect);
+        let named = named.map(|it| (functions.offset(it.address), it.address, Some(it.name)));
+        let mut starts: Vec<_> = unwound.chain(named).collect();
+        starts.sort_unstable();
+        // A name comes after none, and of several the last is taken.
+        let last = |group: &[(Option<u64>, u64, Option<&str>)]| {
+            let (offset, address, name) = *group.last()?;
+            let name = name.map_or_else(|| format!("{address:#x}"), str::to_string);
+            offset.map(|offset| Start { offset, name })
+        };
+        let starts = starts
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter_map(last)
+            .collect();
         let code = functions.segments.iter().filter_map(|(_, offset, size)| {
             let end = offset.checked_add(*size)?.min(bytes.len() as u64);
             let bytes = bytes.get(*offset as usize..end as usize)?;
@@ -60,11 +62,8 @@ impl Image {
         });
         let image = Image {
             file: file.to_path_buf(),
-            starts: starts
-                .into_iter()
-                .map(|(offset, name)| Start { offset, name })
-                .collect(),
-            imported: functions.imported,
+            starts,
+            imported: functions.imported.into_iter().map(str::to_string).collect(),
             code: code.collect(),
         };
         (!image.starts.is_empty()).then_some(image)

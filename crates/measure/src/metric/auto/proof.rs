@@ -34,8 +34,16 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Whether it was long enough to see that all are called far too rarely, or too often.
+    /// Whether all are called far too often.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.traces.iter().all(|trace| trace.windows.is_empty())
+    }
+
+    /// The same, or it was long enough to see that they are called far too rarely.
     pub(super) fn is_hopeless(&self) -> bool {
+        if self.is_given_up() {
+            return true;
+        }
         let length = self.length();
         let rate = |trace: &Trace| trace.times.len() as f64 / length;
         length > LONG_ENOUGH && self.traces.iter().all(|trace| rate(trace) < FAR_TOO_FEW)
@@ -139,7 +147,7 @@ impl<'a> Proof<'a> {
         let mut ends = vec![(self.since, 0.0)];
         let mut own = BTreeSet::new();
         let mut ended = false;
-        while !ended && began.elapsed() < longest {
+        while !ended && began.elapsed() < longest && self.given_up.contains(&false) {
             self.context.check_interrupt()?;
             own.extend(target.scope().processes());
             let now = target.scope().threads();

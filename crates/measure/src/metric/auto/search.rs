@@ -74,19 +74,24 @@ const PROVED: usize = 8;
 /// some look steady by chance.
 const WHOLE_PROVED: usize = 4;
 const PROVING_COSTS: f64 = 0.06;
+/// The same where whole runs are compared: what is called often now is called rarely later.
+const PROVING_RUNS_COSTS: f64 = 0.15;
 /// A score at which no other kind of candidates is tried.
-const SETTLES_FOR: f64 = 0.25;
-/// The same of a look; of what was counted, one at which it is not waited for the end of a run
-/// of unknown length.
+const SETTLES_FOR: f64 = 0.12;
+/// The same of a look, and of whole runs: no further one is watched.
 const LOOKS_GOOD: f64 = 0.10;
+/// The same of what was counted in a part of a run, and of what whole runs are not compared
+/// for if they are longer than [`REPEATED`]: a function may be called evenly in one phase of a
+/// program, and not at all in the next.
+const STEADY: f64 = 0.06;
 /// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
 const LONGEST_SEARCH: Duration = Duration::from_secs(6);
 /// Longest run of a command of which runs are compared, in parts of the time for the choice
-/// of the metric: two are watched for that, and the measurement needs about ten.
+/// of the metric: one or two are watched for that.
 const REPEATED: f64 = 0.2;
 /// The same where nothing else is steady.
-const REPEATED_AT_MOST: f64 = 0.45;
+const REPEATED_AT_MOST: f64 = 0.6;
 /// Part of the windows after which it is not tried again where a command ended meanwhile.
 const MOST_OF_WINDOWS: f64 = 0.6;
 /// Rates at a glance for which the second is worthwhile, per second.
@@ -296,7 +301,12 @@ impl Search<'_> {
                 // What those of a command that is repeated do in a moment says little.
                 Some(_) => true,
                 None => match self.look(target, &mut promising, &costs)? {
-                    Ok(best) => best < LOOKS_GOOD,
+                    Ok(best) if best < LOOKS_GOOD => true,
+                    // Of a command whose runs can be compared, these tell more.
+                    Ok(_) => {
+                        self.patient = true;
+                        self.repeated().is_some() && promising.len() >= FEW
+                    }
                     Err(reason) if self.found.is_empty() => return Ok(Err(reason)),
                     Err(_) => break,
                 },
@@ -305,7 +315,7 @@ impl Search<'_> {
             if more && !enough {
                 continue;
             }
-            match self.choose(target, std::mem::take(&mut promising), &costs)? {
+            match self.choose(target, &mut promising, &costs)? {
                 Ok(refusal) => worst = worst.max(refusal),
                 Err(reason) if self.found.is_empty() => return Ok(Err(reason)),
                 Err(_) => break,
@@ -375,12 +385,17 @@ impl Search<'_> {
     /// Length of a run of a command that is seen often enough to know what is the same in
     /// each.
     fn repeated(&self) -> Option<Duration> {
+        let longest = self.longest_repeated();
+        self.shortest.filter(|shortest| *shortest <= longest)
+    }
+
+    /// Longest run of a command of which runs are compared.
+    fn longest_repeated(&self) -> Duration {
         let part = match self.patient {
             true => REPEATED_AT_MOST,
             false => REPEATED,
         };
-        let longest = self.context.options.choice.mul_f64(part);
-        self.shortest.filter(|shortest| *shortest <= longest)
+        self.context.options.choice.mul_f64(part)
     }
 
     /// Whether it has taken long enough.
@@ -469,12 +484,12 @@ impl Search<'_> {
         Ok(Ok((promising, worst)))
     }
 
-    /// Looks longer at the best of those that are `promising` and keeps what would do; what
-    /// was wrong with most of the others.
+    /// Looks longer at the best of those that are `promising`, which it takes, and keeps what
+    /// would do; what was wrong with most of the others.
     fn choose(
         &mut self,
         target: &mut Target,
-        mut promising: Vec<Promising>,
+        promising: &mut Vec<Promising>,
         costs: &Costs,
     ) -> Step<Option<Refusal>> {
         let mut worst = None;
@@ -495,13 +510,19 @@ impl Search<'_> {
             return Ok(Ok(worst));
         }
         let mut taken = 0.0;
+        let most = match by_looks {
+            true => PROVING_COSTS,
+            false => PROVING_RUNS_COSTS,
+        };
         best.retain(|candidate| {
             let of = |(_, other): &&(f64, &Candidate)| std::ptr::eq(*other, *candidate);
             let share = shares.iter().find(of).map_or(0.0, |(share, _)| *share);
-            let fits = taken == 0.0 || taken + share <= PROVING_COSTS;
+            let fits = taken == 0.0 || taken + share <= most;
             taken += if fits { share } else { 0.0 };
             fits
         });
+        let is_taken = |it: &Promising| best.iter().any(|taken| std::ptr::eq(*taken, it.candidate));
+        promising.retain(|it| !is_taken(it));
         let (group, mut sums) = match self.prove(target, best, costs)? {
             Ok(proved) => proved,
             Err(reason) => return Ok(Err(reason)),

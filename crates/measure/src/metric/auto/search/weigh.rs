@@ -3,7 +3,7 @@
 
 use super::LOOKS_GOOD;
 use super::Promising;
-use super::REPEATED_AT_MOST;
+use super::STEADY;
 use super::Search;
 use super::Step;
 use super::in_turn;
@@ -40,6 +40,8 @@ const PROVING: f64 = 0.15;
 const LONGEST_WAIT: Duration = Duration::from_secs(6);
 /// How often that is tried where the target ends meanwhile.
 const STRETCHES: usize = 5;
+/// No run is begun for it that would end later, in parts of the time for the choice.
+const WHOLE_RUNS: f64 = 1.4;
 /// How many times as long as before a run may take while it is looked at.
 const LONGER_RUN: u32 = 3;
 /// The last part of a run is compared with a whole one if it is at least so long, in seconds
@@ -292,7 +294,8 @@ impl<'a> Search<'a> {
             let under_way = seen.part.as_ref().map(|part| !part.ended);
             let anew = run.is_some() && under_way == Some(false);
             // Probes may slow a run down a lot.
-            let left = self.context.options.choice;
+            let choice = self.context.options.choice.as_secs_f64();
+            let left = Duration::try_from_secs_f64(WHOLE_RUNS * choice).unwrap_or(Duration::MAX);
             let left = left.saturating_sub(self.began.elapsed());
             if anew && run.is_some_and(|run| left < run) {
                 break;
@@ -318,14 +321,17 @@ impl<'a> Search<'a> {
             {
                 return Ok(Err(reason));
             }
-            let ended = stretch.ended;
+            let (ended, given_up) = (stretch.ended, stretch.is_given_up());
             let few = stretch.length() < 0.5 * usual.as_secs_f64();
             match anew {
                 true => seen.whole.push(stretch),
                 false => seen.keep_part(stretch),
             }
             if anew {
-                if !ended || seen.is_hopeless() || !seen.lacks_runs(self.repeated()) {
+                let told = !seen.lacks_runs(self.repeated())
+                    && (seen.whole.len() > 1
+                        || self.best(target, candidates, &seen, costs) < LOOKS_GOOD);
+                if !ended || seen.is_hopeless() || told {
                     break;
                 }
                 continue;
@@ -333,7 +339,8 @@ impl<'a> Search<'a> {
             if ended && (few || self.repeated().is_some()) {
                 continue;
             }
-            if !target.is_ours() || self.is_steady(target, candidates, &seen, costs) {
+            if !target.is_ours() || given_up || self.best(target, candidates, &seen, costs) < STEADY
+            {
                 break;
             }
             self.patient = true;
@@ -347,22 +354,22 @@ impl<'a> Search<'a> {
 
     /// How long the run under way may last still for runs to be compared.
     fn may_last(&self) -> Duration {
-        let longest = self.context.options.choice.mul_f64(REPEATED_AT_MOST);
-        let longest = longest.min(LONGEST_WAIT);
+        let longest = self.longest_repeated().min(LONGEST_WAIT);
         longest.saturating_sub(self.run_began.elapsed())
     }
 
-    /// Whether one of `candidates` is so steady that runs need not be compared.
-    fn is_steady(
+    /// The best score of one of `candidates` by what was seen; infinity without any.
+    fn best(
         &mut self,
         target: &Target,
         candidates: &[&Candidate],
         seen: &Watched,
         costs: &Costs,
-    ) -> bool {
+    ) -> f64 {
         let alone = (0..candidates.len()).map(|at| vec![at]);
         let alone = self.weigh(target, candidates, &seen.counted(), alone, costs);
-        alone.iter().any(|(_, found)| found.score < LOOKS_GOOD)
+        let scores = alone.iter().map(|(_, found)| found.score);
+        scores.fold(f64::INFINITY, f64::min)
     }
 
     /// Those of `group` whose calls are no work, by their places in it, and why: threads make
