@@ -216,7 +216,6 @@ def judged(batch, qos):
         rows[policy] = both.get(division) if division else None
     rows["random"] = [statistics.mean(x) for x in zip(*both.values())]
 
-
     def best(by):
         """Chosen by one time, judged by the other."""
         chosen = [max(worths, key=lambda division: worths[division][time][by]) for time in times]

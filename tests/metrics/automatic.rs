@@ -277,17 +277,17 @@ fn whole_runs_are_compared_where_each_phase_calls_other_functions() {
     let Some(file) = compiled(directory.path(), "compiler", COMPILER, &["-O1"]) else {
         return;
     };
-    let run = |each: u64| CommandSpec::new([file.display().to_string(), each.to_string()]);
     let began = Instant::now();
     assert!(Command::new(&file).arg("100").status().unwrap().success());
+    // Three seconds, more than a fifth of the time for the choice.
     let each = (300.0 / began.elapsed().as_secs_f64()) as u64;
+    let argv = [file.display().to_string(), each.to_string()];
+    let command = TargetSpec::Command(CommandSpec::new(argv));
     once_of_three("runs are compared", || {
-        // Three seconds, more than a fifth of the time for the choice.
         let options = MetricOptions {
             choice: Duration::from_secs(7),
             ..MetricOptions::default()
         };
-        let command = TargetSpec::Command(run(each));
         let (_, found) =
             start_on(&command, Some(AUTO), &options, None).map_err(|error| error.to_string())?;
         let facts = found.facts();

@@ -490,7 +490,7 @@ impl Ended<'_, '_> {
             format!("{known}; no sensible budget would settle it here")
         } else {
             format!(
-                "{known}; about {:.0} more pairs (--budget {enough:.0}s) would settle it",
+                "{known}; about {:.0} more pairs (--budget {enough:.0}s) may settle it",
                 finding.missing_pairs.ceil()
             )
         }
